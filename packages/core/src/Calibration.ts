@@ -1,0 +1,303 @@
+/**
+ * Calibration: from many rollouts of each task, which tasks a policy has solved,
+ * which it can learn from, and which are out of its reach. The calibration file is
+ * shared with the Python client.
+ *
+ * `CalibrationReport` prints one; `Tally` is for those who calibrate in pieces.
+ *
+ * @since 0.1.0
+ */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
+import * as Random from "effect/Random"
+import * as CalibrationFile from "./internal/calibrationFile.js"
+import { sortedByCodePoints } from "./internal/codePoints.js"
+import { platformReason } from "./internal/platformReason.js"
+import * as RewardSums from "./internal/rewardSums.js"
+import { visible } from "./internal/text.js"
+import {
+  type CalibrationError,
+  CalibrationFileError,
+  InvalidK,
+  NoClassableTask,
+  NoTaskKept,
+  type SelectError,
+  StaleCalibration,
+  TaskVersionConflict,
+  type TraceError,
+  UnknownClass
+} from "./MiroirError.js"
+import { passAtK, passHatK } from "./PassAtK.js"
+import * as Tally from "./Tally.js"
+import { Traces } from "./Traces.js"
+
+/**
+ * The classes: of *learnable* tasks the rewards differ; of *solved* ones they are equal and every rollout succeeded;
+ * the others are *out_of_reach*.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export const classes = ["solved", "learnable", "out_of_reach"] as const
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export type Class = (typeof classes)[number]
+
+/**
+ * What calibration says of a task; the keys are the file's. Rates are from 0 to 1.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface TaskCalibration {
+  readonly task_hash: string
+  /** Null where fewer than 2 rollouts are graded. */
+  readonly class: Class | null
+  /** How many rollouts are graded. */
+  readonly rollouts: number
+  /** How many are not. */
+  readonly void: number
+  /** Null where no rollout is graded, as are the last three. */
+  readonly "pass@1": number | null
+  /** Null where fewer than k rollouts are graded. */
+  readonly "pass@k": number | null
+  /** Null where fewer than k rollouts are graded. */
+  readonly "pass^k": number | null
+  readonly reward_mean: number | null
+  /** Of the population. */
+  readonly reward_variance: number | null
+  readonly harm_rate: number | null
+}
+
+/**
+ * A calibration. The file holds all of it but `tellsSuccess`.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface CalibrationResult {
+  /** The policy whose rollouts these are. */
+  readonly model: string
+  readonly k: number
+  /** By id, in code point order. */
+  readonly tasks: ReadonlyMap<string, TaskCalibration>
+  /** Whether any record told `success`; if none did, all count as failures. */
+  readonly tellsSuccess: boolean
+}
+
+/**
+ * As much of a calibration as selecting tasks needs: a `CalibrationResult`, or what a file says, whose classes may
+ * be unknown ones.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Classified {
+  readonly tasks: ReadonlyMap<string, { readonly task_hash: string | null; readonly class: string | null }>
+}
+
+/**
+ * Calibrates, and keeps and uses calibration files.
+ *
+ * @since 0.1.0
+ * @category services
+ */
+export class Calibration extends Context.Tag("@miroir-effect/core/Calibration")<
+  Calibration,
+  {
+    /**
+     * Calibrates the rollouts in trace files and folders. `k` is a whole number of at least 1; unless given it is the
+     * largest number of graded rollouts of a task.
+     */
+    readonly calibrate: (options: {
+      readonly traces: string | ReadonlyArray<string>
+      readonly model: string
+      readonly k?: number | undefined
+    }) => Effect.Effect<CalibrationResult, TraceError | CalibrationError>
+    /** Writes a calibration file, whole or not at all; its folder is made on demand. */
+    readonly write: (file: string, calibration: CalibrationResult) => Effect.Effect<void, CalibrationFileError>
+    /** Reads a calibration file. Only each task's `task_hash` and `class` have to be there. */
+    readonly read: (file: string) => Effect.Effect<Classified, CalibrationFileError>
+    /**
+     * The tasks whose class is in `keep` (`["learnable"]` unless given), in their order, by a calibration or the path
+     * of its file. Each of the tasks has to be in it, with the same `task_hash`.
+     */
+    readonly select: <A extends { readonly id: string; readonly task_hash: string }>(
+      tasks: ReadonlyArray<A>,
+      calibration: Classified | string,
+      keep?: ReadonlyArray<string>
+    ) => Effect.Effect<ReadonlyArray<A>, SelectError>
+  }
+>() {}
+
+/**
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make = Effect.gen(function* () {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const traces = yield* Traces
+
+  const fileError = (file: string) => (error: Parameters<typeof platformReason>[0]) =>
+    new CalibrationFileError({ file, reason: platformReason(error) })
+
+  const read = (file: string): Effect.Effect<Classified, CalibrationFileError> =>
+    Effect.gen(function* () {
+      const bytes = yield* fs.readFile(file).pipe(Effect.mapError(fileError(file)))
+      const text = yield* Effect.try({
+        try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes),
+        catch: () => new CalibrationFileError({ file, reason: "it is no UTF-8 text" })
+      })
+      return yield* Either.mapLeft(CalibrationFile.decode(text), (reason) => new CalibrationFileError({ file, reason }))
+    })
+
+  const write = (file: string, calibration: CalibrationResult): Effect.Effect<void, CalibrationFileError> =>
+    Effect.gen(function* () {
+      const folder = path.dirname(file)
+      const random = yield* Random.nextIntBetween(0, 2 ** 48)
+      const draft = path.join(folder, `.${path.basename(file)}.${process.pid}-${random.toString(36)}`)
+      const bytes = Buffer.from(encode(calibration), "latin1")
+      const writeDraft = Effect.scoped(
+        Effect.flatMap(fs.open(draft, { flag: "wx" }), (opened) => Effect.zipRight(opened.writeAll(bytes), opened.sync))
+      )
+      const removeDraft = fs
+        .remove(draft, { force: true })
+        .pipe(
+          Effect.catchAll((error) => Effect.logWarning(`${visible(draft)} is left over: ${platformReason(error)}.`))
+        )
+      yield* fs.makeDirectory(folder, { recursive: true })
+      yield* writeDraft.pipe(
+        Effect.zipRight(fs.rename(draft, file)),
+        Effect.onError(() => removeDraft)
+      )
+    }).pipe(Effect.uninterruptible, Effect.mapError(fileError(file)))
+
+  return Calibration.of({
+    calibrate: ({ k, model, traces: paths }) =>
+      Effect.gen(function* () {
+        // Before a long read, not after it.
+        if (k !== undefined) yield* validK(k)
+        return yield* fromTally(yield* traces.tally(paths), { model, k })
+      }),
+    read,
+    write,
+    select: (tasks, calibration, keep = ["learnable"]) =>
+      Effect.gen(function* () {
+        const known: ReadonlyArray<string> = classes
+        const unknown = keep.filter((name) => !known.includes(name))
+        if (keep.length === 0 || unknown.length > 0) return yield* new UnknownClass({ unknown })
+        const classified = typeof calibration === "string" ? yield* read(calibration) : calibration
+        return yield* kept(tasks, classified, keep)
+      })
+  })
+})
+
+/**
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer: Layer.Layer<Calibration, never, Traces | FileSystem.FileSystem | Path.Path> = Layer.effect(
+  Calibration,
+  make
+)
+
+/**
+ * Tallies a stream of records; `Tally.combine` joins tallies, `fromTally` makes a calibration of one.
+ *
+ * @since 0.1.0
+ * @category tallies
+ */
+export const tally = Tally.sink
+
+/**
+ * The calibration of what was tallied.
+ *
+ * @since 0.1.0
+ * @category tallies
+ */
+export const fromTally = (
+  { tasks, tellsSuccess }: Tally.Tally,
+  { k, model }: { readonly model: string; readonly k?: number | undefined }
+): Either.Either<CalibrationResult, CalibrationError> =>
+  Either.gen(function* () {
+    if (k !== undefined) yield* validK(k)
+    const ids = sortedByCodePoints(tasks.keys())
+    let most = 0
+    const totals = { graded: 0, void: 0 }
+    const sorted: Array<readonly [string, Tally.TaskTally]> = []
+    for (const taskId of ids) {
+      const task = tasks.get(taskId)
+      if (task === undefined) continue
+      const [one, other] = task.taskHashes
+      if (one !== undefined && other !== undefined) {
+        return yield* Either.left(new TaskVersionConflict({ taskId, hashes: [one, other] }))
+      }
+      most = Math.max(most, task.graded)
+      totals.graded += task.graded
+      totals.void += task.void
+      sorted.push([taskId, task])
+    }
+    if (most < 2) return yield* Either.left(new NoClassableTask({ tasks: tasks.size, ...totals }))
+    return {
+      model,
+      k: k ?? most,
+      tasks: new Map(sorted.map(([id, task]) => [id, calibrateTask(task, k ?? most)])),
+      tellsSuccess
+    }
+  })
+
+/**
+ * The calibration file's text: JSON, indent 2, in the form of Python's `json.dumps`, with a line end.
+ *
+ * @since 0.1.0
+ * @category printing
+ */
+export const encode = (calibration: CalibrationResult): string => CalibrationFile.encode(calibration)
+
+const validK = (k: number): Either.Either<number, InvalidK> =>
+  Number.isInteger(k) && k >= 1 ? Either.right(k) : Either.left(new InvalidK({ k }))
+
+const calibrateTask = (task: Tally.TaskTally, k: number): TaskCalibration => {
+  const { graded, rewards, successes } = task
+  const known = graded > 0
+  const isEqual = task.lowestReward === task.highestReward
+  return {
+    task_hash: task.taskHashes[0] ?? "",
+    class: graded < 2 ? null : !isEqual ? "learnable" : successes === graded ? "solved" : "out_of_reach",
+    rollouts: graded,
+    void: task.void,
+    "pass@1": known ? successes / graded : null,
+    "pass@k": passAtK(graded, successes, k),
+    "pass^k": passHatK(graded, successes, k),
+    reward_mean: known ? RewardSums.mean(rewards, graded) : null,
+    reward_variance: !known ? null : isEqual ? 0 : RewardSums.variance(rewards, graded),
+    harm_rate: known ? task.harmed / graded : null
+  }
+}
+
+const kept = <A extends { readonly id: string; readonly task_hash: string }>(
+  tasks: ReadonlyArray<A>,
+  { tasks: entries }: Classified,
+  keep: ReadonlyArray<string>
+): Either.Either<ReadonlyArray<A>, StaleCalibration | NoTaskKept> => {
+  const missing = tasks.filter(({ id }) => !entries.has(id)).map(({ id }) => id)
+  const changed = tasks
+    .filter(({ id, task_hash }) => entries.has(id) && entries.get(id)?.task_hash !== task_hash)
+    .map(({ id }) => id)
+  if (missing.length > 0 || changed.length > 0) return Either.left(new StaleCalibration({ missing, changed }))
+  const classOf = ({ id }: A): string => entries.get(id)?.class ?? "none"
+  const chosen = tasks.filter((task) => keep.includes(classOf(task)))
+  if (chosen.length > 0) return Either.right(chosen)
+  const count = (name: Class): number => tasks.filter((task) => classOf(task) === name).length
+  const counts = { solved: count("solved"), learnable: count("learnable"), out_of_reach: count("out_of_reach") }
+  const none = tasks.length - counts.solved - counts.learnable - counts.out_of_reach
+  return Either.left(new NoTaskKept({ keep, counts: { ...counts, none } }))
+}

@@ -1,0 +1,356 @@
+/**
+ * Leasing: finds a free container among many, and holds it by an open session for
+ * as long as the caller's scope lasts. Who waits for which container, and who gets
+ * it, is decided at the desk (internal/leaseDesk.ts); here are its hands, which
+ * ask containers for their health and open sessions on them.
+ *
+ * @since 0.1.0
+ */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as HttpClient from "@effect/platform/HttpClient"
+import * as Clock from "effect/Clock"
+import * as Config from "effect/Config"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import type * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
+import * as BaseUrl from "./BaseUrl.js"
+import * as Dialect from "./Dialect.js"
+import * as Http from "./internal/http.js"
+import * as LeaseDesk from "./internal/leaseDesk.js"
+import type * as Json from "./Json.js"
+import { type ConnectionFailed, type EnvError, InvalidUrls, type LeaseError, type UrlFileError } from "./MiroirError.js"
+import * as Protocol from "./Protocol.js"
+import * as Session from "./Session.js"
+import { type Ask, SessionExchange } from "./SessionExchange.js"
+import * as Telemetry from "./Telemetry.js"
+import * as UrlFile from "./UrlFile.js"
+
+/**
+ * Where containers are to be found: their base URLs, or a file that lists them and is read again each round.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Containers =
+  | { readonly urls: ReadonlyArray<string>; readonly urlFile?: never }
+  | { readonly urlFile: string; readonly urls?: never }
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export type LeaseOptions = Containers & {
+  /** Whether to wait where all containers are leased; otherwise that fails at once. There is no default. */
+  readonly waitBusy: boolean
+  /** How long to try. Default: the setting `timeout`, 600 s. */
+  readonly timeout?: Duration.DurationInput
+  /** Default: the setting `token`. */
+  readonly token?: Redacted.Redacted
+}
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Settings {
+  /** Sent as a bearer token to every container; none if not given. */
+  readonly token: Redacted.Redacted | undefined
+  /** How long to try for a lease. Default 600 s. */
+  readonly timeout: Duration.Duration
+  /** For a whole answer to a health probe. Default 2 s. */
+  readonly healthTimeout: Duration.Duration
+  /** For the reply to the `state` that opens a session. Default 30 s. */
+  readonly openingTimeout: Duration.Duration
+  /** How long one handshake is waited for before another one is tried beside it. Default 1 s. */
+  readonly hedgeAfter: Duration.Duration
+  /** Between two rounds, give or take a fifth. Default 1 s. */
+  readonly roundPause: Duration.Duration
+  /** What the first round gets at the least, whatever the timeout. Default 5 s. */
+  readonly firstRound: Duration.Duration
+  /** Probes under way at most, over all callers. Default 512. */
+  readonly maxProbes: number
+  /** Handshakes and openings under way at most, over all callers. Default 64. */
+  readonly maxHandshakes: number
+  /** How the containers' servers speak. Default Miroir's own way. */
+  readonly dialect: Dialect.Dialect
+}
+
+/**
+ * @since 0.1.0
+ * @category settings
+ */
+export const defaults: Settings = {
+  token: undefined,
+  timeout: Duration.seconds(600),
+  healthTimeout: Duration.seconds(2),
+  openingTimeout: Duration.seconds(30),
+  hedgeAfter: Duration.seconds(1),
+  roundPause: Duration.seconds(1),
+  firstRound: Duration.seconds(5),
+  maxProbes: 512,
+  maxHandshakes: 64,
+  dialect: Dialect.miroir
+}
+
+/**
+ * What goes on in a `Leasing`.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Stats {
+  /** Containers held now, those among them that are being closed. */
+  readonly held: number
+  /** Containers that are being opened now. */
+  readonly opening: number
+  /** Callers that wait now. */
+  readonly waiting: number
+  /** How long the first of them has waited. */
+  readonly oldestWait: Option.Option<Duration.Duration>
+  /** Health probes under way now. */
+  readonly probing: number
+  /** Health probes so far. */
+  readonly probes: number
+  /** Released containers that went to a waiter without a probe so far. */
+  readonly handOvers: number
+}
+
+/**
+ * @since 0.1.0
+ * @category services
+ */
+export class Leasing extends Context.Tag("@miroir-effect/core/Leasing")<
+  Leasing,
+  {
+    /**
+     * Leases a free container. The scope's end closes the socket, which frees the container: after success, failure,
+     * defect and interruption, in whatever phase.
+     */
+    readonly lease: (options: LeaseOptions) => Effect.Effect<Session.Service, LeaseError, Scope.Scope>
+    /** What is going on now, and has since the layer was made. */
+    readonly stats: Effect.Effect<Stats>
+  }
+>() {}
+
+/** The opening question. Any reply that is no error makes the container ours. */
+const opening: Ask<Json.Json> = {
+  request: Protocol.state,
+  decode: ({ data }) => Either.right(data ?? null)
+}
+
+/**
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make = Effect.fnUntraced(function* (
+  options: Partial<Settings> = {}
+): Effect.fn.Return<
+  Context.Tag.Service<Leasing>,
+  never,
+  SessionExchange | HttpClient.HttpClient | FileSystem.FileSystem | Scope.Scope
+> {
+  const settings: Settings = { ...defaults, ...options }
+  const exchanges = yield* SessionExchange
+  const files = yield* FileSystem.FileSystem
+  const http = yield* HttpClient.HttpClient
+
+  const probe: LeaseDesk.Hands["probe"] = (base, token) =>
+    Metric.increment(Telemetry.probes).pipe(
+      Effect.andThen(Http.health(base, token, settings.healthTimeout)),
+      Effect.provideService(HttpClient.HttpClient, http),
+      Effect.annotateLogs("container", base.href)
+    )
+
+  const open: LeaseDesk.Hands["open"] = (base, token) =>
+    Effect.gen(function* () {
+      const exchange = yield* exchanges.open(base, token)
+      const opened = yield* Effect.timeoutOption(exchange.ask(opening), settings.openingTimeout)
+      if (Option.isNone(opened)) return LeaseDesk.Leased
+      return LeaseDesk.Ours(yield* Session.make(exchange, settings.dialect, opened.value))
+    }).pipe(
+      Effect.catchTags({
+        ConnectionFailed: (error) => Effect.succeed(isPassing(error) ? LeaseDesk.Unhealthy : LeaseDesk.Refusing(error)),
+        ConnectionLost: () => Effect.succeed(LeaseDesk.Leased),
+        UnexpectedReply: () => Effect.succeed(LeaseDesk.Unhealthy),
+        EnvError: (error) => Effect.succeed(judged(error))
+      })
+    )
+
+  const desk = yield* LeaseDesk.make(settings, { probe, open })
+
+  /** Fails when the time is up, but not before the first round had its own. */
+  const outOfTime = (waiter: LeaseDesk.Waiter, timeout: Duration.Duration) =>
+    Effect.sleep(timeout).pipe(
+      Effect.andThen(
+        Effect.raceFirst(Deferred.await(waiter.heardAll), Effect.sleep(Duration.subtract(settings.firstRound, timeout)))
+      ),
+      Effect.andThen(Effect.suspend(() => Effect.fail(desk.reason(waiter))))
+    )
+
+  /** Reads the list again in each round; where that fails, it stays as it was. */
+  const relisting = (waiter: LeaseDesk.Waiter, list: Listing): Effect.Effect<never> =>
+    Effect.gen(function* () {
+      let good = true
+      while (true) {
+        yield* Effect.sleep(settings.roundPause)
+        const read = yield* Effect.either(list)
+        if (Either.isRight(read)) desk.relist(waiter, read.right)
+        else if (good) yield* Effect.logWarning(`${read.left.message} Going on with the list as it was.`)
+        good = Either.isRight(read)
+      }
+    })
+
+  const lease = Effect.fnUntraced(function* (
+    options: LeaseOptions,
+    restore: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  ) {
+    const began = yield* Clock.currentTimeMillis
+    const list = Effect.provideService(listing(options), FileSystem.FileSystem, files)
+    const waiter = desk.join({
+      bases: yield* Effect.flatMap(restore(list), rotated),
+      token: Option.fromNullable(options.token ?? settings.token),
+      waitBusy: options.waitBusy,
+      since: began,
+      traced: yield* tracing
+    })
+    const settled = yield* Deferred.await(waiter.settled).pipe(
+      Effect.raceFirst(outOfTime(waiter, Duration.decode(options.timeout ?? settings.timeout))),
+      Effect.raceFirst(options.urlFile === undefined ? Effect.never : relisting(waiter, list)),
+      restore,
+      whileCounted,
+      Effect.exit
+    )
+    const grant = desk.leave(waiter)
+    // What comes at the last moment is taken, unless nobody is there any more to take it.
+    if (grant === undefined) return yield* Effect.map(settled, ({ session }) => session)
+    if (Exit.isFailure(settled) && Exit.isInterrupted(settled)) {
+      desk.grantOn(grant)
+      return yield* Effect.failCause(settled.cause)
+    }
+    yield* Metric.incrementBy(Telemetry.leasesHeld, 1)
+    yield* Effect.addFinalizer(() =>
+      Effect.zipRight(Metric.incrementBy(Telemetry.leasesHeld, -1), desk.giveBack(grant))
+    )
+    yield* Metric.update(Telemetry.leaseWait, ((yield* Clock.currentTimeMillis) - began) / 1000)
+    yield* Effect.annotateCurrentSpan("container", grant.session.url)
+    yield* Effect.annotateLogs(Effect.logDebug("Leased a container"), "container", grant.session.url)
+    return grant.session
+  })
+
+  return {
+    lease: (options) =>
+      // One mask around all of it: an interruption between a grant and its finalizer would lose the container.
+      Effect.uninterruptibleMask((restore) => lease(options, restore)).pipe(
+        Effect.tapError((error) => Effect.annotateCurrentSpan("code", error.code)),
+        Effect.withSpan("miroir.lease", { captureStackTrace: false })
+      ),
+    stats: Effect.map(Clock.currentTimeMillis, (now) => {
+      const { since, ...stats } = desk.stats()
+      return { ...stats, oldestWait: Option.map(since, (then) => Duration.millis(now - then)) }
+    })
+  }
+})
+
+/**
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer = (
+  options?: Partial<Settings>
+): Layer.Layer<Leasing, never, SessionExchange | HttpClient.HttpClient | FileSystem.FileSystem> =>
+  Layer.scoped(Leasing, make(options))
+
+/**
+ * Settings from the environment: MIROIR_TOKEN and MIROIR_LEASE_TIMEOUT, a duration such as `10 minutes`.
+ *
+ * @since 0.1.0
+ * @category settings
+ */
+export const config: Config.Config<Pick<Settings, "token" | "timeout">> = Config.all({
+  token: Config.redacted(Config.nonEmptyString("MIROIR_TOKEN")).pipe(
+    Config.withDescription("The token that the containers want, if they want one"),
+    Config.option,
+    Config.map(Option.getOrUndefined)
+  ),
+  timeout: Config.duration("MIROIR_LEASE_TIMEOUT").pipe(
+    Config.withDefault(defaults.timeout),
+    Config.withDescription("How long to try for a lease")
+  )
+})
+
+/**
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerConfig = Layer.scoped(Leasing, Effect.flatMap(config, make))
+
+/** Refusals that pass: the server is not up yet, or has too much to do. */
+const isPassing = ({ status }: ConnectionFailed): boolean =>
+  status === undefined || status >= 500 || status === 408 || status === 425 || status === 429
+
+const judged = (error: EnvError): LeaseDesk.Verdict => {
+  switch (error.code) {
+    case "CAPACITY_REACHED":
+      return LeaseDesk.Leased
+    case "FACTORY_ERROR":
+      return LeaseDesk.Unhealthy
+    default:
+      return LeaseDesk.Refusing(error)
+  }
+}
+
+/** The list with its beginning at a random place. */
+const rotated = <A>(list: ReadonlyArray<A>): Effect.Effect<ReadonlyArray<A>> =>
+  Effect.map(Random.nextIntBetween(0, Math.max(1, list.length)), (start) => [
+    ...list.slice(start),
+    ...list.slice(0, start)
+  ])
+
+type Listing = Effect.Effect<ReadonlyArray<BaseUrl.BaseUrl>, InvalidUrls | UrlFileError>
+
+/** The containers as they are listed now. */
+const listing = (
+  containers: Containers
+): Effect.Effect<ReadonlyArray<BaseUrl.BaseUrl>, InvalidUrls | UrlFileError, FileSystem.FileSystem> =>
+  Effect.flatMap(
+    containers.urlFile === undefined ? Effect.succeed(containers.urls) : UrlFile.read(containers.urlFile),
+    bases
+  )
+
+/** Checked, and each container once. */
+const bases = (urls: ReadonlyArray<string>): Either.Either<ReadonlyArray<BaseUrl.BaseUrl>, InvalidUrls> => {
+  const found = new Map<string, BaseUrl.BaseUrl>()
+  for (const url of urls) {
+    const base = BaseUrl.parse(url)
+    if (Either.isLeft(base)) return Either.left(base.left)
+    found.set(base.right.href, base.right)
+  }
+  return found.size === 0 ? Either.left(new InvalidUrls({})) : Either.right([...found.values()])
+}
+
+/** What puts an effect that runs elsewhere into the trace of here. */
+const tracing = Effect.map(
+  Effect.all([Effect.tracer, Effect.option(Effect.currentParentSpan)]),
+  ([tracer, parent]) =>
+    <A, R>(self: Effect.Effect<A, never, R>): Effect.Effect<A, never, R> =>
+      Effect.withTracer(
+        Option.match(parent, { onNone: () => self, onSome: (span) => Effect.withParentSpan(self, span) }),
+        tracer
+      )
+)
+
+const whileCounted = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.acquireUseRelease(
+    Metric.incrementBy(Telemetry.leaseWaiters, 1),
+    () => self,
+    () => Metric.incrementBy(Telemetry.leaseWaiters, -1)
+  )

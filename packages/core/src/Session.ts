@@ -1,0 +1,244 @@
+/**
+ * A session: a container that is ours for as long as its socket is open, and the
+ * episodes that are run on it, one after the other.
+ *
+ * @since 0.1.0
+ */
+import { randomUUID } from "node:crypto"
+import * as Context from "effect/Context"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import type * as Tracer from "effect/Tracer"
+import type * as Dialect from "./Dialect.js"
+import type { EpisodeRecord } from "./EpisodeRecord.js"
+import * as Json from "./Json.js"
+import {
+  type ConnectionLost,
+  type ExchangeError,
+  type FinishError,
+  InvalidArguments,
+  NoEpisode,
+  type StepError,
+  type UnexpectedReply
+} from "./MiroirError.js"
+import * as Protocol from "./Protocol.js"
+import type { Ask, Exchange } from "./SessionExchange.js"
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface ResetOptions {
+  /** The env's limit on the episode, in whole seconds; default null, the env's own. */
+  readonly maxSeconds?: number | null
+  /** Whether somebody answers for the coworkers; default false. */
+  readonly coworkers?: boolean
+}
+
+/**
+ * What `finish` gives.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Finished {
+  /** Null where the rollout is void: the env could not grade it, or gave no finite number. */
+  readonly reward: number | null
+  readonly success: boolean
+  readonly metadata: Json.JsonObject
+  readonly record: EpisodeRecord
+}
+
+/**
+ * The operations of a session. One exchange is under way at a time; callers queue in the order they came.
+ *
+ * A call that is interrupted while it queues has sent nothing. One that is interrupted, or times out, after its frame
+ * was sent breaks the session: every later call fails with `ConnectionLost`. No exchange has a deadline unless the
+ * caller sets one, with `Effect.timeout` around the call.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Service {
+  /** The container's base URL. */
+  readonly url: string
+  /** The `data` of the reply to the `state` that opened the session. */
+  readonly opened: Json.Json
+  /**
+   * The episode, from a reset that succeeded to the beginning of the next; it outlives done and finish.
+   */
+  readonly episodeId: Effect.Effect<Option.Option<string>>
+  /** Begins an episode of a task and gives its first observation. */
+  readonly reset: (taskId: string, options?: ResetOptions) => Effect.Effect<Json.Json, ExchangeError>
+  /**
+   * Calls a tool. The arguments are a JSON object, or the text of one, which goes to the env digit by digit. A step
+   * after done is still sent.
+   */
+  readonly step: (toolName: string, args?: Json.JsonObject | string) => Effect.Effect<Protocol.StepResult, StepError>
+  /** The coworkers who are to speak now. */
+  readonly coworkers: Effect.Effect<ReadonlyArray<Protocol.CoworkerTurn>, ExchangeError>
+  /**
+   * Speaks for a coworker, and gives the status that the env answers with. Where `episodeId` is given and that episode
+   * has been replaced by the time the call's turn comes, nothing is sent and the result is none.
+   */
+  readonly coworkerReply: (
+    coworker: string,
+    text: string,
+    options?: { readonly episodeId?: string }
+  ) => Effect.Effect<Option.Option<number | null>, ExchangeError>
+  /** The env's own state. */
+  readonly state: Effect.Effect<Json.JsonObject, ExchangeError>
+  /**
+   * Ends the episode where it has not ended, and gets its reward and record. It may be called again, also after a
+   * failure that left the session sound.
+   */
+  readonly finish: Effect.Effect<Finished, FinishError>
+  /** The failure that every call meets from now on; none while the session is sound. */
+  readonly broken: Effect.Effect<Option.Option<ConnectionLost | UnexpectedReply>>
+}
+
+/**
+ * @since 0.1.0
+ * @category services
+ */
+export class Session extends Context.Tag("@miroir-effect/core/Session")<Session, Service>() {}
+
+/** An episode whose reset succeeded. */
+interface Current {
+  readonly id: string
+  readonly episode: Dialect.Episode
+}
+
+/**
+ * A session over an open exchange. `opened` is what the opening `state` was answered with.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make = Effect.fnUntraced(function* (
+  exchange: Exchange,
+  dialect: Dialect.Dialect,
+  opened: Json.Json
+): Effect.fn.Return<Service, never, Scope.Scope> {
+  const { url } = exchange
+  const clock = yield* Effect.clock
+  let current: Current | undefined
+  let span: Tracer.Span | undefined
+  /** What spans and logs are annotated with. */
+  let annotations: Readonly<Record<string, string>> = { container: url }
+
+  const endSpan = (exit: Exit.Exit<unknown, unknown>): void => {
+    if (span?.status._tag === "Started") span.end(clock.unsafeCurrentTimeNanos(), exit)
+  }
+  yield* Effect.addFinalizer(() =>
+    Effect.flatMap(
+      exchange.broken,
+      Option.match({
+        onNone: () => Effect.sync(() => endSpan(Exit.void)),
+        onSome: (error) => {
+          endSpan(Exit.fail(error))
+          return Effect.annotateLogs(Effect.logDebug(error.message), annotations)
+        }
+      })
+    )
+  )
+
+  const state: Ask<Json.JsonObject> = {
+    request: Protocol.state,
+    decode: ({ data }) => Protocol.decodeState(data)
+  }
+  const coworkers: Ask<ReadonlyArray<Protocol.CoworkerTurn>> = {
+    request: Protocol.coworkers,
+    decode: ({ data }) => Protocol.decodeCoworkers(data)
+  }
+
+  return {
+    url,
+    opened,
+    broken: exchange.broken,
+    episodeId: Effect.sync(() => Option.fromNullable(current?.id)),
+
+    reset: (taskId, options = {}) =>
+      exchange.hold((ask) =>
+        Effect.gen(function* () {
+          current = undefined
+          endSpan(Exit.void)
+          const id = yield* Effect.sync(() => randomUUID().replaceAll("-", ""))
+          const episode = dialect.episode(url, {
+            taskId,
+            episodeId: id,
+            maxSeconds: options.maxSeconds ?? null,
+            coworkers: options.coworkers ?? false
+          })
+          annotations = { container: url, task_id: taskId, episode_id: id }
+          span = yield* Effect.makeSpan("miroir.episode", { captureStackTrace: false, attributes: annotations })
+          exchange.watchAs(span, annotations)
+          return yield* ask({
+            request: episode.reset.request,
+            decode: (reply) =>
+              Either.map(episode.reset.decode(reply), (observation) => {
+                current = { id, episode }
+                return observation
+              })
+          }).pipe(Effect.tapErrorCause((cause) => Effect.sync(() => endSpan(Exit.failCause(cause)))))
+        })
+      ),
+
+    step: (toolName, args = {}) => {
+      const text = argumentsText(toolName, args)
+      return Either.isLeft(text)
+        ? Effect.fail(text.left)
+        : exchange.askIf("step", () =>
+            current === undefined
+              ? Either.left(new NoEpisode({ url }))
+              : Either.right(current.episode.step(toolName, text.right))
+          )
+    },
+
+    coworkers: exchange.ask(coworkers),
+
+    coworkerReply: (coworker, text, options = {}) => {
+      const reply: Ask<Option.Option<number | null>> = {
+        request: Protocol.coworkerReply({ coworker, text }),
+        decode: ({ data }) => Either.map(Protocol.decodeCoworkerReply(data), Option.some)
+      }
+      const { episodeId } = options
+      return exchange
+        .askIf("coworker_reply", () =>
+          episodeId === undefined || current?.id === episodeId ? Either.right(reply) : Either.left(new Replaced())
+        )
+        .pipe(Effect.catchTag("Replaced", () => Effect.succeedNone))
+    },
+
+    state: exchange.ask(state),
+
+    finish: exchange.hold((ask) =>
+      Effect.gen(function* () {
+        if (current === undefined) return yield* new NoEpisode({ url })
+        const record = yield* current.episode.finish(ask)
+        endSpan(Exit.void)
+        return { reward: record.reward, success: record.success, metadata: record.metadata, record }
+      })
+    )
+  }
+})
+
+/** The failure of a reply for an episode that has been replaced; it never leaves this module. */
+class Replaced extends Data.TaggedError("Replaced") {}
+
+const argumentsText = (tool: string, args: Json.JsonObject | string): Either.Either<string, InvalidArguments> => {
+  const invalid = (reason: string) => Either.left(new InvalidArguments({ tool, reason }))
+  if (typeof args !== "string") {
+    return Either.try({
+      try: () => Json.stringify(args),
+      catch: () => new InvalidArguments({ tool, reason: "they contain themselves" })
+    })
+  }
+  const parsed = Json.parse(args)
+  if (Either.isLeft(parsed)) return invalid(parsed.left)
+  return Json.isObject(parsed.right) ? Either.right(args) : invalid("it is another JSON value")
+}

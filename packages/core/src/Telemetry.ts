@@ -1,0 +1,89 @@
+/**
+ * What there is to watch: the metrics, by name. Spans are `miroir.lease`,
+ * `miroir.exchange`, `miroir.completion` and `miroir.episode`; logs carry the same
+ * annotations (`container`, `task_id`, `episode_id`). All of it is Effect's own,
+ * so that @effect/opentelemetry exports it as it stands.
+ *
+ * @since 0.1.0
+ */
+import * as Metric from "effect/Metric"
+import * as MetricBoundaries from "effect/MetricBoundaries"
+import type { RequestType } from "./Protocol.js"
+
+/** 1 ms to about 9 minutes, each bucket twice the one before. */
+const seconds = MetricBoundaries.exponential({ start: 0.001, factor: 2, count: 20 })
+
+/**
+ * Leases held now.
+ *
+ * @since 0.1.0
+ * @category metrics
+ */
+export const leasesHeld = Metric.gauge("miroir_leases_held", { description: "Leases held now" })
+
+/**
+ * Callers that wait for a lease now.
+ *
+ * @since 0.1.0
+ * @category metrics
+ */
+export const leaseWaiters = Metric.gauge("miroir_lease_waiters", { description: "Callers that wait for a lease now" })
+
+/**
+ * How long a lease took to get, in seconds.
+ *
+ * @since 0.1.0
+ * @category metrics
+ */
+export const leaseWait = Metric.histogram("miroir_lease_wait_seconds", seconds, "How long a lease took to get")
+
+/**
+ * Health probes sent.
+ *
+ * @since 0.1.0
+ * @category metrics
+ */
+export const probes = Metric.counter("miroir_probes_total", { description: "Health probes sent", incremental: true })
+
+/**
+ * Sessions whose connection was lost, other than by our closing it.
+ *
+ * @since 0.1.0
+ * @category metrics
+ */
+export const connectionsLost = Metric.counter("miroir_connections_lost_total", {
+  description: "Sessions whose connection was lost",
+  incremental: true
+})
+
+/**
+ * Completions that were asked for again after a failure that a repeat may mend.
+ *
+ * @since 0.1.0
+ * @category metrics
+ */
+export const completionRetries = Metric.counter("miroir_completion_retries_total", {
+  description: "Completions asked for again",
+  incremental: true
+})
+
+/**
+ * How long an exchange took from its frame to its reply, in seconds, tagged with the frame's type.
+ *
+ * @since 0.1.0
+ * @category metrics
+ */
+export const exchange: Readonly<Record<RequestType, Metric.Metric.Histogram<number>>> = {
+  state: exchangeOf("state"),
+  reset: exchangeOf("reset"),
+  step: exchangeOf("step"),
+  coworkers: exchangeOf("coworkers"),
+  coworker_reply: exchangeOf("coworker_reply"),
+  record: exchangeOf("record")
+}
+
+function exchangeOf(type: RequestType): Metric.Metric.Histogram<number> {
+  return Metric.histogram("miroir_exchange_seconds", seconds, "How long an exchange took").pipe(
+    Metric.tagged("type", type)
+  )
+}

@@ -1,0 +1,113 @@
+/**
+ * Trace files: episode records, one JSON object a line, shared with the Python
+ * client. Saving appends to a file of this process's own; reading takes files and
+ * folders, gzip or not.
+ *
+ * @since 0.1.0
+ */
+import { hostname } from "node:os"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import type { EpisodeRecord } from "./EpisodeRecord.js"
+import { MutableTally } from "./internal/mutableTally.js"
+import { RecordDecoder, TallyDecoder } from "./internal/traceDecoders.js"
+import * as TraceFiles from "./internal/traceFiles.js"
+import type { LineDecoder } from "./internal/traceLines.js"
+import * as TraceWriter from "./internal/traceWriter.js"
+import { TraceError } from "./MiroirError.js"
+import type { Tally } from "./Tally.js"
+
+/**
+ * Saves and reads trace files.
+ *
+ * @since 0.1.0
+ * @category services
+ */
+export class Traces extends Context.Tag("@miroir-effect/core/Traces")<
+  Traces,
+  {
+    /**
+     * Appends a record to this process's file in a folder, which is made on demand, and gives that file's path.
+     *
+     * Lines are whole, however many fibers save at once; a save that has begun is not interrupted. A save that
+     * failed leaves no part of a line.
+     */
+    readonly save: (folder: string, record: EpisodeRecord) => Effect.Effect<string, TraceError>
+    /**
+     * The records of files, and of the folders' `*.jsonl` and `*.jsonl.gz`, sorted, not recursive.
+     *
+     * A torn last line, and rewards that are not finite (they count as void), are warned of. Any other line that is no
+     * JSON or no record is a `TraceError`, after the records before it. What is held in memory does not grow with the
+     * files, only with their longest line.
+     */
+    readonly read: (paths: string | ReadonlyArray<string>) => Stream.Stream<EpisodeRecord, TraceError>
+    /**
+     * The tally of the same records, several times as fast. Of values that are not needed only the strings' ends and
+     * the balance of the brackets are checked. A record without `task_id` or `metadata.task_hash` is a `TraceError`.
+     */
+    readonly tally: (paths: string | ReadonlyArray<string>) => Effect.Effect<Tally, TraceError>
+  }
+>() {}
+
+/**
+ * The folders' files stay open until the scope is closed.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make = Effect.gen(function* () {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const scope = yield* Effect.scope
+  const stem = fileStem()
+  const writers = new Map<string, ReturnType<typeof TraceWriter.make>>()
+
+  const writerOf = (folder: string): ReturnType<typeof TraceWriter.make> => {
+    const key = path.resolve(folder)
+    const writer = writers.get(key) ?? TraceWriter.make(fs, path, scope, folder, stem)
+    writers.set(key, writer)
+    return writer
+  }
+
+  const save = (folder: string, record: EpisodeRecord): Effect.Effect<string, TraceError> =>
+    Effect.flatMap(
+      Effect.try({
+        try: () => record.line,
+        catch: () => new TraceError({ file: folder, reason: "the record was not saved: it is nested too deeply" })
+      }),
+      (line) => writerOf(folder)(line)
+    )
+
+  const decoded = <A>(paths: string | ReadonlyArray<string>, decoder: LineDecoder<A>) =>
+    Stream.unwrap(
+      Effect.map(TraceFiles.list(fs, path, typeof paths === "string" ? [paths] : paths), (files) =>
+        TraceFiles.decodeFiles(fs, files, decoder)
+      )
+    )
+
+  return Traces.of({
+    save,
+    read: (paths) => Stream.suspend(() => decoded(paths, new RecordDecoder())),
+    tally: (paths) =>
+      Effect.suspend(() => {
+        const tally = new MutableTally()
+        return Effect.map(Stream.runDrain(decoded(paths, new TallyDecoder(tally))), () => tally.result())
+      })
+  })
+})
+
+/**
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer: Layer.Layer<Traces, never, FileSystem.FileSystem | Path.Path> = Layer.scoped(Traces, make)
+
+/** `20261130T053326Z-HOST-PID`: when this process started, in UTC, and where. */
+const fileStem = (): string => {
+  const start = new Date(performance.timeOrigin).toISOString().replace(/[-:]|\.\d+/g, "")
+  return `${start}-${hostname().replace(/[^\w.-]/g, "_")}-${process.pid}`
+}

@@ -1,0 +1,508 @@
+/**
+ * The desk where leases are waited for: who waits, which containers there are, and
+ * who gets which. It decides; what takes time (a probe, an opening, a close) it
+ * starts, and hears of its end. All of it happens in plain synchronous steps, so
+ * that between two of them these hold:
+ *
+ * 1. A container is idle, being opened, or held: never two sessions of ours on one.
+ * 2. A session that is ours goes to the first waiter whose list and token fit it, whoever's sake it was opened for;
+ *    where none fits it is closed.
+ * 3. A door (a container and a token) is watched, that is asked for its health about once a second, for as long as
+ *    somebody waits at it and the container is idle; at most one probe is under way at a door.
+ * 4. An opening is for a waiter: one each, and one more beside those that have taken longer than a while. It outlives
+ *    the waiter where another one fits, and is broken off where none does.
+ * 5. Who has left the desk is told nothing and gets nothing; what was granted to one who did not take it is granted on.
+ * 6. With nobody waiting, nothing is under way but closes.
+ */
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import * as FiberId from "effect/FiberId"
+import * as FiberSet from "effect/FiberSet"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Redacted from "effect/Redacted"
+import * as Scope from "effect/Scope"
+import type { BaseUrl } from "../BaseUrl.js"
+import { type ConnectionFailed, type EnvError, NoFreeContainer } from "../MiroirError.js"
+import type * as Session from "../Session.js"
+import type { Health } from "./http.js"
+
+/** Why a container could not be made ours. */
+export type Verdict =
+  | { readonly _tag: "Leased" | "Unhealthy" }
+  | { readonly _tag: "Refusing"; readonly error: ConnectionFailed | EnvError }
+
+/** What became of opening a container. */
+export type Opened = { readonly _tag: "Ours"; readonly session: Session.Service } | Verdict
+
+export const Ours = (session: Session.Service): Opened => ({ _tag: "Ours", session })
+export const Leased: Verdict = { _tag: "Leased" }
+export const Unhealthy: Verdict = { _tag: "Unhealthy" }
+export const Refusing = (error: ConnectionFailed | EnvError): Verdict => ({ _tag: "Refusing", error })
+
+export type Token = Option.Option<Redacted.Redacted>
+
+export interface Settings {
+  readonly hedgeAfter: Duration.Duration
+  readonly roundPause: Duration.Duration
+  readonly maxProbes: number
+  readonly maxHandshakes: number
+}
+
+/** How the desk acts on the world. */
+export interface Hands {
+  readonly probe: (base: BaseUrl, token: Token) => Effect.Effect<Health>
+  readonly open: (base: BaseUrl, token: Token) => Effect.Effect<Opened, never, Scope.Scope>
+}
+
+/** A session, and what it takes to give it back. */
+export interface Grant {
+  readonly session: Session.Service
+  readonly door: Door
+  readonly scope: Scope.CloseableScope
+}
+
+interface Container {
+  readonly base: BaseUrl
+  readonly doors: Set<Door>
+  state: "idle" | "opening" | "held"
+  /** Set once a session of ours has closed: how often it was tried since. It is then worth trying without a probe. */
+  released: number | undefined
+}
+
+interface Door {
+  readonly container: Container
+  readonly token: Token
+  readonly key: string
+  readonly waiters: Set<Waiter>
+  /** Whether the last probe said that the container is free. */
+  free: boolean
+  probe: Fiber.RuntimeFiber<void> | undefined
+  watch: Fiber.RuntimeFiber<void> | undefined
+  opening: Opening | undefined
+}
+
+/** A container that is being opened. */
+interface Opening {
+  readonly door: Door
+  /** The waiter whose turn it takes up. */
+  sponsor: Waiter
+  /** Whether it has taken so long that its sponsor may try another one beside it. */
+  slow: boolean
+  fiber: Fiber.RuntimeFiber<void> | undefined
+}
+
+/** What a caller says who comes to wait. */
+interface Request {
+  /** The first of them are tried first. */
+  readonly bases: ReadonlyArray<BaseUrl>
+  readonly token: Token
+  readonly waitBusy: boolean
+  /** Milliseconds of the Clock. */
+  readonly since: number
+  /** Puts what is done for this caller into the caller's trace. */
+  readonly traced: <A, R>(self: Effect.Effect<A, never, R>) => Effect.Effect<A, never, R>
+}
+
+export interface Waiter extends Omit<Request, "bases"> {
+  readonly doors: Map<string, Door>
+  /** What the doors have told since the waiter came; a door that may yet open has no verdict. */
+  readonly told: Map<Door, Verdict>
+  readonly openings: Set<Opening>
+  readonly settled: Deferred.Deferred<Grant, NoFreeContainer | ConnectionFailed | EnvError>
+  /** Done once every door has told something. */
+  readonly heardAll: Deferred.Deferred<void>
+  grant: Grant | undefined
+}
+
+interface Desk {
+  /** Begins to wait. */
+  readonly join: (request: Request) => Waiter
+  /** Changes a waiter's list. */
+  readonly relist: (waiter: Waiter, bases: ReadonlyArray<BaseUrl>) => void
+  /** Ends the waiting, and gives what the waiter was granted, if anything. */
+  readonly leave: (waiter: Waiter) => Grant | undefined
+  /** Why the waiter has nothing yet. */
+  readonly reason: (waiter: Waiter) => NoFreeContainer | ConnectionFailed | EnvError
+  /** Grants a session to who waits for it; where nobody does, closes it. */
+  readonly grantOn: (grant: Grant) => void
+  /** Closes a session, and hands its container on. */
+  readonly giveBack: (grant: Grant) => Effect.Effect<void>
+  readonly stats: () => Stats
+}
+
+export interface Stats {
+  /** Containers held, those among them that are being closed. */
+  readonly held: number
+  readonly opening: number
+  readonly waiting: number
+  /** Milliseconds of the Clock at which the first of those who wait came. */
+  readonly since: Option.Option<number>
+  readonly probing: number
+  /** Since the start. */
+  readonly probes: number
+  /** Released containers that went to a waiter without a probe, since the start. */
+  readonly handOvers: number
+}
+
+/** When a released container that is still busy is tried again, in milliseconds, each after the last. */
+const retries = [20, 50, 100, 200, 500, 1000]
+
+export const make = Effect.fnUntraced(function* (settings: Settings, { open, probe }: Hands) {
+  const fork = yield* FiberSet.makeRuntime<never, void, never>()
+  /**
+   * Starts an effect, which does not run before the step is over that starts it. `then` is run in any case, also where
+   * the effect was interrupted before it began.
+   */
+  const run = <A>(
+    effect: Effect.Effect<A>,
+    then: (exit: Exit.Exit<A>) => Effect.Effect<void> = () => Effect.void
+  ): Fiber.RuntimeFiber<void> =>
+    fork(
+      Effect.uninterruptibleMask((restore) =>
+        Effect.yieldNow().pipe(Effect.zipRight(Effect.exit(restore(effect))), Effect.flatMap(then))
+      )
+    )
+  const interrupt = (fiber: Fiber.RuntimeFiber<void> | undefined): void => fiber?.unsafeInterruptAsFork(FiberId.none)
+
+  /** In the order in which they came. */
+  const queue = new Set<Waiter>()
+  const containers = new Map<string, Container>()
+  const doors = new Map<string, Door>()
+  /** Doors to be asked as soon as a probe's place is free. */
+  const unasked = new Set<Door>()
+  const counts = { held: 0, opening: 0, probing: 0, probes: 0, handOvers: 0 }
+
+  // Doors
+
+  const doorOf = (base: BaseUrl, token: Token): Door => {
+    const key = `${base.href} ${Option.match(token, { onNone: () => "", onSome: Redacted.value })}`
+    const known = doors.get(key)
+    if (known !== undefined) return known
+    const container = containers.get(base.href) ?? { base, doors: new Set(), state: "idle", released: undefined }
+    containers.set(base.href, container)
+    const door: Door = {
+      container,
+      token,
+      key,
+      waiters: new Set(),
+      free: false,
+      probe: undefined,
+      watch: undefined,
+      opening: undefined
+    }
+    doors.set(key, door)
+    container.doors.add(door)
+    return door
+  }
+
+  /** Forgets a door where nobody waits and nothing is under way. */
+  const retire = (door: Door): void => {
+    const { container } = door
+    if (door.waiters.size > 0 || door.probe !== undefined || door.opening !== undefined) return
+    if (doors.get(door.key) === door) doors.delete(door.key)
+    container.doors.delete(door)
+    if (container.doors.size === 0 && container.state === "idle") containers.delete(container.base.href)
+  }
+
+  const watch = (door: Door): Effect.Effect<void> =>
+    Effect.sync(() => ask(door)).pipe(
+      Effect.andThen(Random.nextRange(0.8, 1.2)),
+      Effect.andThen((jitter) => Effect.sleep(Duration.times(settings.roundPause, jitter))),
+      Effect.forever
+    )
+
+  const ask = (door: Door): void => {
+    if (door.probe !== undefined || door.container.state !== "idle" || door.waiters.size === 0) return
+    if (counts.probing >= settings.maxProbes) {
+      unasked.add(door)
+      return
+    }
+    unasked.delete(door)
+    counts.probing++
+    counts.probes++
+    door.probe = run(probe(door.container.base, door.token), (exit) =>
+      Effect.sync(() => asked(door, Exit.isSuccess(exit) ? exit.value : undefined))
+    )
+  }
+
+  /** A probe is over; without a result, if it was broken off. */
+  const asked = (door: Door, health: Health | undefined): void => {
+    counts.probing--
+    door.probe = undefined
+    if (health === undefined) ask(door)
+    else if (door.container.state === "idle") {
+      door.free = health === "free"
+      if (door.free) {
+        for (const waiter of door.waiters) waiter.told.delete(door)
+        offer(door.container)
+      } else tell(door, health === "leased" ? Leased : Unhealthy)
+    }
+    retire(door)
+    const [next] = unasked
+    if (next !== undefined) ask(next)
+  }
+
+  // Waiters
+
+  const isWorthTrying = ({ container, free }: Door): boolean =>
+    container.state === "idle" && (free || container.released !== undefined)
+
+  const mayTry = ({ openings }: Waiter): boolean => Array.from(openings).every(({ slow }) => slow)
+
+  /** Has the first waiter who may try a container open it. */
+  const offer = (container: Container): void => {
+    for (const waiter of queue) {
+      for (const door of container.doors) {
+        if (waiter.doors.get(container.base.href) === door && isWorthTrying(door) && mayTry(waiter)) {
+          begin(door, waiter)
+          return
+        }
+      }
+    }
+  }
+
+  /** Has a waiter who may try open the first container that is worth it. */
+  const tryFor = (waiter: Waiter): void => {
+    if (!queue.has(waiter) || !mayTry(waiter)) return
+    for (const door of waiter.doors.values()) {
+      if (isWorthTrying(door)) {
+        begin(door, waiter)
+        return
+      }
+    }
+  }
+
+  const tell = (door: Door, verdict: Verdict): void => {
+    for (const waiter of Array.from(door.waiters)) {
+      waiter.told.set(door, verdict)
+      judge(waiter)
+    }
+  }
+
+  /** Fails a waiter for whom there is nothing to wait for. */
+  const judge = (waiter: Waiter): void => {
+    if (waiter.told.size < waiter.doors.size) return
+    Deferred.unsafeDone(waiter.heardAll, Effect.void)
+    const error = reason(waiter)
+    const mayStill = error._tag === "NoFreeContainer" && (error.unhealthy > 0 || waiter.waitBusy)
+    if (!mayStill && waiter.openings.size === 0) Deferred.unsafeDone(waiter.settled, Effect.fail(error))
+  }
+
+  const reason: Desk["reason"] = ({ doors, told }) => {
+    const unhealthyUrls: Array<string> = []
+    for (const door of doors.values()) {
+      const verdict = told.get(door) ?? Unhealthy
+      if (verdict._tag === "Refusing") return verdict.error
+      if (verdict._tag === "Unhealthy") unhealthyUrls.push(door.container.base.href)
+    }
+    return new NoFreeContainer({
+      total: doors.size,
+      leased: doors.size - unhealthyUrls.length,
+      unhealthy: unhealthyUrls.length,
+      unhealthyUrls: unhealthyUrls.slice(0, 3)
+    })
+  }
+
+  const enter = (waiter: Waiter, base: BaseUrl): void => {
+    const door = doorOf(base, waiter.token)
+    // Who waits before at the same door has it watched; only one who will not wait asks for himself.
+    const isWatched = door.watch !== undefined
+    waiter.doors.set(base.href, door)
+    door.waiters.add(waiter)
+    if (door.container.state === "held") waiter.told.set(door, Leased)
+    if (!isWatched) door.watch = run(watch(door))
+    else if (!waiter.waitBusy) ask(door)
+  }
+
+  const exit = (waiter: Waiter, door: Door): void => {
+    waiter.doors.delete(door.container.base.href)
+    waiter.told.delete(door)
+    door.waiters.delete(waiter)
+    if (door.waiters.size > 0) return
+    interrupt(door.watch)
+    interrupt(door.probe)
+    door.watch = undefined
+    unasked.delete(door)
+    retire(door)
+  }
+
+  const join: Desk["join"] = ({ bases, ...request }) => {
+    const waiter: Waiter = {
+      ...request,
+      doors: new Map(),
+      told: new Map(),
+      openings: new Set(),
+      settled: Deferred.unsafeMake(FiberId.none),
+      heardAll: Deferred.unsafeMake(FiberId.none),
+      grant: undefined
+    }
+    queue.add(waiter)
+    for (const base of bases) enter(waiter, base)
+    tryFor(waiter)
+    judge(waiter)
+    return waiter
+  }
+
+  const relist: Desk["relist"] = (waiter, bases) => {
+    if (!queue.has(waiter)) return
+    const listed = new Set(bases.map(({ href }) => href))
+    for (const [href, door] of Array.from(waiter.doors)) if (!listed.has(href)) exit(waiter, door)
+    for (const base of bases) if (!waiter.doors.has(base.href)) enter(waiter, base)
+    disown(waiter, ({ door }) => !waiter.doors.has(door.container.base.href))
+    tryFor(waiter)
+    judge(waiter)
+  }
+
+  const leave: Desk["leave"] = (waiter) => {
+    queue.delete(waiter)
+    for (const door of Array.from(waiter.doors.values())) exit(waiter, door)
+    disown(waiter, () => true)
+    return waiter.grant
+  }
+
+  // Openings
+
+  const begin = (door: Door, sponsor: Waiter): void => {
+    if (counts.opening >= settings.maxHandshakes) return
+    const { container } = door
+    const tries = container.released
+    const opening: Opening = { door, sponsor, slow: false, fiber: undefined }
+    counts.opening++
+    container.state = "opening"
+    container.released = undefined
+    door.opening = opening
+    sponsor.openings.add(opening)
+    const slow = Effect.sync(() => {
+      opening.slow = true
+      tryFor(opening.sponsor)
+    })
+    opening.fiber = fork(
+      Effect.uninterruptibleMask((restore) =>
+        Effect.gen(function* () {
+          yield* Effect.yieldNow()
+          const scope = yield* Scope.make()
+          const exit = yield* sponsor
+            .traced(open(container.base, door.token))
+            .pipe(
+              Scope.extend(scope),
+              Effect.raceFirst(Effect.zipRight(Effect.delay(slow, settings.hedgeAfter), Effect.never)),
+              restore,
+              Effect.exit
+            )
+          const opened = Exit.isSuccess(exit) ? exit.value : undefined
+          if (opened?._tag === "Ours") return succeeded(opening, { session: opened.session, door, scope }, tries)
+          yield* Scope.close(scope, Exit.void)
+          failed(opening, opened, tries)
+        })
+      )
+    )
+  }
+
+  /** An opening is over, one way or the other. */
+  const end = (opening: Opening): Container => {
+    counts.opening--
+    opening.door.opening = undefined
+    opening.sponsor.openings.delete(opening)
+    for (const door of opening.door.container.doors) door.free = false
+    return opening.door.container
+  }
+
+  /** `tries`: how often the container was tried before since its release, where it was tried for that. */
+  const succeeded = (opening: Opening, grant: Grant, tries: number | undefined): void => {
+    const container = end(opening)
+    container.state = "held"
+    counts.held++
+    if (tries !== undefined) counts.handOvers++
+    for (const door of container.doors) tell(door, Leased)
+    grantOn(grant)
+    tryFor(opening.sponsor)
+    next()
+  }
+
+  const grantOn: Desk["grantOn"] = (grant) => {
+    const { door } = grant
+    for (const waiter of queue) {
+      if (waiter.doors.get(door.container.base.href)?.key === door.key) {
+        waiter.grant = grant
+        Deferred.unsafeDone(waiter.settled, Effect.succeed(grant))
+        leave(waiter)
+        return
+      }
+    }
+    run(giveBack(grant))
+  }
+
+  /** Without a verdict the opening was broken off. */
+  const failed = (opening: Opening, verdict: Verdict | undefined, tries: number | undefined): void => {
+    const container = end(opening)
+    container.state = "idle"
+    if (verdict === undefined) release(container, 0)
+    else {
+      const delay = tries === undefined || verdict._tag !== "Leased" ? undefined : retries[tries]
+      if (tries !== undefined && delay !== undefined)
+        run(Effect.sleep(delay), () => Effect.sync(() => release(container, tries + 1)))
+      tell(opening.door, verdict)
+    }
+    for (const door of container.doors) if (door !== opening.door) ask(door)
+    retire(opening.door)
+    tryFor(opening.sponsor)
+    next()
+  }
+
+  /** A container that was ours can be tried again, without a probe, by who waits for it now. */
+  const release = (container: Container, tries: number): void => {
+    if (container.state !== "idle") return
+    container.released = Array.from(container.doors).some(({ waiters }) => waiters.size > 0) ? tries : undefined
+    offer(container)
+  }
+
+  const giveBack: Desk["giveBack"] = (grant) =>
+    Effect.ensuring(
+      Scope.close(grant.scope, Exit.void),
+      Effect.sync(() => {
+        const { container } = grant.door
+        counts.held--
+        container.state = "idle"
+        release(container, 0)
+        retire(grant.door)
+      })
+    )
+
+  /** Passes a waiter's openings on to others at the same doors, and breaks off those that nobody waits for. */
+  const disown = (waiter: Waiter, which: (opening: Opening) => boolean): void => {
+    for (const opening of Array.from(waiter.openings)) {
+      if (!which(opening)) continue
+      waiter.openings.delete(opening)
+      const fitting = Array.from(queue).filter(
+        ({ doors }) => doors.get(opening.door.container.base.href) === opening.door
+      )
+      const heir = fitting.find(mayTry) ?? fitting[0]
+      if (heir === undefined) interrupt(opening.fiber)
+      else {
+        opening.sponsor = heir
+        heir.openings.add(opening)
+      }
+    }
+  }
+
+  /** A handshake's place is free: the first waiter who may try takes it. */
+  const next = (): void => {
+    if (counts.opening >= settings.maxHandshakes) return
+    for (const waiter of queue) {
+      const before = counts.opening
+      tryFor(waiter)
+      if (counts.opening > before) return
+    }
+  }
+
+  const stats = (): Stats => {
+    const [first] = queue
+    return { ...counts, waiting: queue.size, since: Option.map(Option.fromNullable(first), ({ since }) => since) }
+  }
+
+  return { join, relist, leave, reason, grantOn, giveBack, stats }
+})

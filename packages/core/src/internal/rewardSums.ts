@@ -1,0 +1,129 @@
+/**
+ * The sums of rewards and of their squares, kept exactly, so that records can be
+ * tallied in any order and in pieces, with the same figures to the last digit.
+ *
+ * Each sum is an expansion: doubles whose exact sum it is. Shewchuk, "Adaptive
+ * Precision Floating-Point Arithmetic and Fast Robust Geometric Predicates", 1997;
+ * Python's math.fsum does the same.
+ */
+import * as Binary from "./binary.js"
+
+export interface RewardSums {
+  readonly sum: ReadonlyArray<number>
+  readonly squares: ReadonlyArray<number>
+  /** The sum, in 2^-1074, of the extreme rewards, which are not in the others. */
+  readonly extremeSum: bigint
+  /** The sum, in 2^-2148, of their squares. */
+  readonly extremeSquares: bigint
+}
+
+/** Between these a square and its rounding error neither over- nor underflow, nor do the sums of 2^100 of them. */
+const least = 2 ** -480
+const most = 2 ** 450
+
+/** Too large or too small to be squared exactly with doubles. */
+export const isExtreme = (reward: number): boolean => {
+  const magnitude = Math.abs(reward)
+  return magnitude > most || (magnitude < least && reward !== 0)
+}
+
+/** The splitter of Dekker's product: a double's upper half comes out of a multiplication with it. */
+const splitter = 2 ** 27 + 1
+
+/** What rounding took from the square of a reward that is not extreme. */
+export const squareError = (reward: number, square: number): number => {
+  const split = splitter * reward
+  const high = split - (split - reward)
+  const low = reward - high
+  return low * low - (square - high * high - 2 * high * low)
+}
+
+/**
+ * Adds to the expansion in the cells from `from` to `to`, of which zeros are free, and gives what has no place there,
+ * 0 as a rule: that is still a part of the sum.
+ */
+export const grow = (cells: Float64Array, from: number, to: number, value: number): number => {
+  let carried = value
+  let kept = from
+  let at = from
+  for (; at < to; at++) {
+    const part = cells[at] ?? 0
+    if (part === 0) break
+    const total = carried + part
+    const virtual = total - carried
+    const error = carried - (total - virtual) + (part - virtual)
+    if (error !== 0) cells[kept++] = error
+    carried = total
+  }
+  if (carried !== 0 && kept < to) {
+    cells[kept++] = carried
+    carried = 0
+  }
+  for (; kept < at; kept++) cells[kept] = 0
+  return carried
+}
+
+/** More parts than an expansion can have: they do not overlap, and all doubles span 2098 bits. */
+const mostParts = 48
+
+/** Of a task's sums, what has no place among the usual. */
+export class Rest {
+  readonly sum = new Float64Array(mostParts)
+  readonly squares = new Float64Array(mostParts)
+  extremeSum = 0n
+  extremeSquares = 0n
+
+  addToSum(value: number): void {
+    grow(this.sum, 0, mostParts, value)
+  }
+
+  addToSquares(value: number): void {
+    grow(this.squares, 0, mostParts, value)
+  }
+
+  addExtreme(reward: number): void {
+    const { exponent, mantissa } = Binary.toBinary(reward)
+    const fixed = mantissa << BigInt(exponent - Binary.smallestExponent)
+    this.addExtremes({ extremeSum: fixed, extremeSquares: fixed * fixed })
+  }
+
+  addExtremes({ extremeSquares, extremeSum }: Pick<RewardSums, "extremeSum" | "extremeSquares">): void {
+    this.extremeSum += extremeSum
+    this.extremeSquares += extremeSquares
+  }
+}
+
+/** The parts in the cells from `from` to `to`, and in others where there are any, without the zeros. */
+export const parts = (cells: Float64Array, from: number, to: number, others?: Float64Array): ReadonlyArray<number> => {
+  const found: Array<number> = []
+  for (let at = from; at < to && cells[at] !== 0; at++) found.push(cells[at] ?? 0)
+  if (others !== undefined) found.push(...parts(others, 0, others.length))
+  return found
+}
+
+const exactly = (parts: ReadonlyArray<number>, extreme: bigint, unit: number): Binary.Binary => {
+  const start = extreme === 0n ? { mantissa: 0n, exponent: 0 } : { mantissa: extreme, exponent: unit }
+  return parts.map(Binary.toBinary).reduce(Binary.add, start)
+}
+
+/** The mean of `count` rewards: their sum, rounded, over their count, as Python's statistics.fmean has it. */
+export const mean = (sums: RewardSums, count: number): number => {
+  // Two parts do not overlap: their sum is rounded correctly by the addition.
+  if (sums.extremeSum === 0n && sums.sum.length <= 2) return ((sums.sum[0] ?? 0) + (sums.sum[1] ?? 0)) / count
+  const { exponent, mantissa } = exactly(sums.sum, sums.extremeSum, Binary.smallestExponent)
+  const rounded = Binary.nearest(mantissa, 1n, exponent)
+  // A mean may well be a double where its sum is beyond all doubles.
+  return Number.isFinite(rounded) ? rounded / count : Binary.nearest(mantissa, BigInt(count), exponent)
+}
+
+/** The population's variance, (n·Σx² - (Σx)²) / n², rounded once. */
+export const variance = (sums: RewardSums, count: number): number => {
+  const sum = exactly(sums.sum, sums.extremeSum, Binary.smallestExponent)
+  const squares = exactly(sums.squares, sums.extremeSquares, 2 * Binary.smallestExponent)
+  const n = BigInt(count)
+  const { exponent, mantissa } = Binary.add(
+    { mantissa: n * squares.mantissa, exponent: squares.exponent },
+    { mantissa: -(sum.mantissa * sum.mantissa), exponent: 2 * sum.exponent }
+  )
+  return Binary.nearest(mantissa, n * n, exponent)
+}

@@ -1,0 +1,140 @@
+/**
+ * Cuts bytes into lines and has each decoded, in two pieces of memory that are used
+ * in turn: they grow with the longest line, not with the file.
+ */
+import { constants, isUtf8 } from "node:buffer"
+import * as Either from "effect/Either"
+import { EpisodeRecord } from "../EpisodeRecord.js"
+import * as Json from "../Json.js"
+import { type Memory, slack } from "./traceScan.js"
+
+/** What is wrong with a line. */
+export class LineFault {
+  constructor(
+    /** In a few words, without the file and the line. */
+    readonly reason: string,
+    /** Whether it is JSON at least: then it is no record. */
+    readonly isJson: boolean
+  ) {}
+}
+
+/** Makes something of lines. */
+export interface LineDecoder<A> {
+  /** Takes the line from `start` to `end`, where a newline is; what comes of it goes to `out`. */
+  readonly decode: (memory: Memory, start: number, end: number, out: Array<A>) => LineFault | undefined
+  /** How many rewards it has met that are neither null nor finite. */
+  notFinite: number
+}
+
+/**
+ * Use: put bytes into `room`, say how many by `took`, and while `room` is filled again, have the whole lines of
+ * before decoded by `decode`; at the end `decodeRest`.
+ */
+export class TraceLines<A> {
+  /** The whole lines that are to be decoded: from `start` to `wholeEnd` of this memory. */
+  private whole: Memory
+  private start = 0
+  private wholeEnd = 0
+  /** What is behind them, the beginning of a line, is at the beginning of this memory. */
+  private next: Memory
+  private begun = 0
+  /** The number of the line that was decoded last, from 1. */
+  line = 0
+
+  /** `size` is about how many bytes it takes at a time. */
+  constructor(
+    private readonly decoder: LineDecoder<A>,
+    private readonly size = 1 << 21
+  ) {
+    this.whole = memoryOf(size)
+    this.next = memoryOf(size)
+  }
+
+  /** Forgets what is left, for the next file. */
+  reset(): void {
+    this.start = this.wholeEnd = this.begun = this.line = 0
+  }
+
+  /** Where the file's next bytes have to be put. */
+  room(): Uint8Array {
+    this.next = withRoom(this.next, this.begun, this.size / 2)
+    return this.next.bytes.subarray(this.begun, this.next.bytes.length - behindLine)
+  }
+
+  /** `count` bytes were put there. What was whole before must have been decoded. */
+  took(count: number): void {
+    const { bytes } = this.next
+    const end = this.begun + count
+    const newline = bytes.subarray(this.begun, end).lastIndexOf(0x0a)
+    if (newline < 0) {
+      this.begun = end
+      return
+    }
+    const wholeEnd = this.begun + newline + 1
+    const left = end - wholeEnd
+    const other = withRoom(this.whole, 0, left)
+    bytes.copy(other.bytes, 0, wholeEnd, end)
+    this.whole = this.next
+    this.start = 0
+    this.wholeEnd = wholeEnd
+    this.next = other
+    this.begun = left
+  }
+
+  /** Decodes the lines that are whole, and gives the first fault. */
+  decode(out: Array<A>): LineFault | undefined {
+    while (this.start < this.wholeEnd) {
+      const start = this.start
+      const end = this.whole.bytes.indexOf(0x0a, start)
+      this.start = end + 1
+      const fault = this.decodeLine(this.whole, start, end, out)
+      if (fault !== undefined) return fault
+    }
+    return undefined
+  }
+
+  /** Decodes what is left behind the last line end, and gives what is wrong with it. */
+  decodeRest(out: Array<A>): LineFault | undefined {
+    if (this.begun === 0) return undefined
+    this.next.bytes[this.begun] = 0x0a
+    return this.decodeLine(this.next, 0, this.begun, out)
+  }
+
+  private decodeLine(memory: Memory, lineStart: number, end: number, out: Array<A>): LineFault | undefined {
+    const { bytes } = memory
+    this.line++
+    let start = lineStart
+    if (this.line === 1 && bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf) start += 3
+    while (bytes[start] === 0x20 || bytes[start] === 0x09 || bytes[start] === 0x0d) start++
+    if (start >= end) return undefined
+    return this.decoder.decode(memory, start, end, out)
+  }
+}
+
+/** A newline, and what is read beyond it. */
+const behindLine = 1 + slack
+
+const memoryOf = (size: number): Memory => {
+  const bytes = Buffer.allocUnsafeSlow(size + behindLine)
+  return { bytes, view: new DataView(bytes.buffer) }
+}
+
+/** The memory, or a larger one with the same `used` bytes, that has room for as many more. */
+const withRoom = (memory: Memory, used: number, more: number): Memory => {
+  if (used + more <= memory.bytes.length - behindLine) return memory
+  const larger = memoryOf((used + more) * 2)
+  memory.bytes.copy(larger.bytes, 0, 0, used)
+  return larger
+}
+
+/** Parses a line as a record. */
+export const parseRecord = ({ bytes }: Memory, start: number, end: number): EpisodeRecord | LineFault => {
+  const line = bytes.subarray(start, end)
+  if (!isUtf8(line)) return new LineFault("it is no UTF-8 text", false)
+  if (line.length > constants.MAX_STRING_LENGTH) return new LineFault("the line is too long to be parsed", false)
+  const text = line.toString("utf8")
+  const json = Json.parse(text)
+  if (Either.isLeft(json)) return new LineFault(json.left, false)
+  const record = EpisodeRecord.make(json.right, () => text)
+  return Either.isLeft(record) ? new LineFault(record.left, true) : record.right
+}

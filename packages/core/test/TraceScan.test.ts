@@ -1,0 +1,385 @@
+/** The scanner that skips what calibration does not need, against the JSON parser. */
+import { isUtf8 } from "node:buffer"
+import { assert, it } from "@effect/vitest"
+import * as EpisodeRecord from "@miroir-effect/core/EpisodeRecord"
+import * as Outcome from "@miroir-effect/core/Outcome"
+import * as Either from "effect/Either"
+import * as FastCheck from "effect/FastCheck"
+import { MutableTally } from "../src/internal/mutableTally.js"
+import { RecordDecoder, TallyDecoder } from "../src/internal/traceDecoders.js"
+import { type LineDecoder, type LineFault, TraceLines } from "../src/internal/traceLines.js"
+import { Scanner, slack } from "../src/internal/traceScan.js"
+
+/** The bytes of a line and of what comes behind it, which must not matter. */
+const memory = (line: Buffer) => {
+  const bytes = Buffer.alloc(line.length + 1 + slack, '"')
+  line.copy(bytes)
+  bytes[line.length] = 0x0a
+  return { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.length) }
+}
+
+type Verdict = { readonly outcome: Outcome.Outcome; readonly notFinite: number } | { readonly isJson: boolean }
+
+/** By way of the scanner. */
+const scanned = (line: Buffer): Verdict => {
+  const tally = new MutableTally()
+  const decoder = new TallyDecoder(tally)
+  const fault = decoder.decode(memory(line), 0, line.length)
+  if (fault !== undefined) return { isJson: fault.isJson }
+  const [[taskId, task] = assert.fail("no task")] = tally.result().tasks
+  const { graded, harmed, highestReward, successes, taskHashes } = task
+  // A void rollout does not tell how it ended.
+  const success = graded === 0 ? false : successes === 1
+  const outcome = {
+    taskId,
+    taskHash: taskHashes[0] ?? "",
+    reward: graded === 0 ? null : highestReward,
+    success: tally.tellsSuccess ? success : null,
+    harm: harmed === 1
+  }
+  return { outcome, notFinite: decoder.notFinite }
+}
+
+/** By way of the parser. */
+const parsed = (line: Buffer): Verdict => {
+  if (!isUtf8(line)) return { isJson: false }
+  const text = line.toString("utf8")
+  const record = EpisodeRecord.EpisodeRecord.fromText(text)
+  if (Either.isLeft(record))
+    return {
+      isJson:
+        record.left.startsWith("it has no reward") ||
+        record.left.startsWith("its ") ||
+        record.left === "it is no JSON object"
+    }
+  const outcome = Outcome.fromRecord(record.right)
+  if (Either.isLeft(outcome)) return { isJson: true }
+  const { harm, reward, success } = outcome.right
+  const graded = reward !== null
+  return {
+    outcome: { ...outcome.right, success: success === null ? null : graded && success, harm: graded && harm },
+    notFinite: !graded && record.right.value.reward !== null ? 1 : 0
+  }
+}
+
+/**
+ * The line with `null` for each value that is not needed (a needed one comes again behind it, or its key is another),
+ * if its strings end and its brackets balance.
+ */
+const withoutSkipped = (line: Buffer): Buffer | undefined => {
+  const text = line.toString("latin1")
+  const needed = [
+    ["task_id", "reward", "metadata"],
+    ["task_hash", "success", "harm"]
+  ]
+  const value = (from: number): number => {
+    const due: Array<string> = []
+    let at = from
+    do {
+      const char = text.charAt(at)
+      if (char === "") return -1
+      if (char === '"') {
+        const string = /"(?:[^"\\]|\\.)*"/sy
+        string.lastIndex = at
+        if (!string.test(text)) return -1
+        at = string.lastIndex
+      } else if (char === "{" || char === "[") {
+        due.push(char === "{" ? "}" : "]")
+        at++
+      } else if (char === "}" || char === "]") {
+        if (due.pop() !== char) return -1
+        at++
+      } else if (due.length > 0) {
+        at++
+      } else {
+        while (/[^\u0000- ,:"{}[\]]/.test(text.charAt(at))) at++
+      }
+    } while (due.length > 0)
+    return at === from ? -1 : at
+  }
+  const object = (from: number, level: number): { readonly out: string; readonly at: number } | undefined => {
+    let out = ""
+    let at = from
+    const last = new Map<string, { readonly at: number; readonly text: string }>()
+    const done = () => ({
+      out: Array.from(last.values())
+        .sort((one, other) => other.at - one.at)
+        .reduce((text, kept) => text.slice(0, kept.at) + kept.text + text.slice(kept.at + 4), out),
+      at
+    })
+    const copy = (pattern: RegExp) => {
+      const sticky = new RegExp(pattern, "y")
+      sticky.lastIndex = at
+      const found = sticky.exec(text)?.[0]
+      if (found === undefined) return undefined
+      out += found
+      at += found.length
+      return found
+    }
+    if (copy(/[ \t\r]*\{[ \t\r]*/) === undefined) return undefined
+    if (copy(/\}/) !== undefined) return done()
+    for (;;) {
+      const key = copy(/"(?:[^"\\]|\\.)*"/)
+      if (key === undefined || copy(/[ \t\r]*:[ \t\r]*/) === undefined) return undefined
+      let name: string
+      try {
+        name = JSON.parse(key)
+      } catch {
+        return undefined
+      }
+      if (level === 0 && name === "metadata" && text.charAt(at) === "{") {
+        const inner = object(at, 1)
+        if (inner === undefined) return undefined
+        last.set(name, { at: out.length, text: inner.out })
+        at = inner.at
+      } else {
+        const end = value(at)
+        if (end < 0) return undefined
+        if (needed[level]?.includes(name) === true) last.set(name, { at: out.length, text: text.slice(at, end) })
+        at = end
+      }
+      out += "null"
+      if (copy(/[ \t\r]*\}/) !== undefined) return done()
+      if (copy(/[ \t\r]*,[ \t\r]*/) === undefined) return undefined
+    }
+  }
+  const whole = object(0, 0)
+  return whole === undefined || /[^ \t\r]/.test(text.slice(whole.at)) ? undefined : Buffer.from(whole.out, "latin1")
+}
+
+const space = FastCheck.stringMatching(/^[ \t\r]{0,2}$/)
+const string = FastCheck.oneof(
+  FastCheck.string({ unit: "binary", maxLength: 60 }).map((text) => JSON.stringify(text)),
+  FastCheck.stringMatching(/^([ -!#-[\]-~]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4}|é|🙂|[{}[\],:]){0,90}$/).map(
+    (text) => `"${text}"`
+  )
+)
+const number = FastCheck.oneof(
+  FastCheck.stringMatching(/^-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?$/),
+  FastCheck.double()
+    .map(String)
+    .filter((text) => !text.startsWith("-NaN")),
+  FastCheck.constantFrom(
+    "0",
+    "-0",
+    "1",
+    "1.0",
+    "0.5",
+    "1e400",
+    "0e5",
+    "1e-999",
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "9007199254740993"
+  )
+)
+const literal = FastCheck.constantFrom("true", "false", "null")
+const joined = (open: string, parts: ReadonlyArray<string>, close: string) => `${open}${parts.join(",")}${close}`
+const spaced = (text: FastCheck.Arbitrary<string>) => FastCheck.tuple(space, text, space).map((parts) => parts.join(""))
+const { value } = FastCheck.letrec<{ value: string }>((tie) => ({
+  value: FastCheck.oneof(
+    { maxDepth: 3, withCrossShrink: true },
+    literal,
+    number,
+    string,
+    FastCheck.array(spaced(tie("value")), { maxLength: 3 }).map((parts) => joined("[", parts, "]")),
+    FastCheck.array(FastCheck.tuple(spaced(string), spaced(tie("value"))), { maxLength: 3 }).map((members) =>
+      joined(
+        "{",
+        members.map((member) => member.join(":")),
+        "}"
+      )
+    )
+  )
+}))
+
+/** Some of the characters of a key as escapes. */
+const key = (name: string) =>
+  FastCheck.oneof(
+    { weight: 9, arbitrary: FastCheck.constant(`"${name}"`) },
+    {
+      weight: 1,
+      arbitrary: FastCheck.nat(name.length - 1).map(
+        (at) => `"${name.slice(0, at)}\\u${name.charCodeAt(at).toString(16).padStart(4, "0")}${name.slice(at + 1)}"`
+      )
+    }
+  )
+
+const member = (name: FastCheck.Arbitrary<string>, of: FastCheck.Arbitrary<string>) =>
+  FastCheck.tuple(spaced(name), spaced(of)).map((parts) => parts.join(":"))
+
+/** Objects that mostly have the members that matter, at times twice or of another type, in any order. */
+const objectOf = (members: Record<string, FastCheck.Arbitrary<string>>) => {
+  const names = Object.keys(members)
+  const mostly = names.map((name) =>
+    FastCheck.option(member(key(name), members[name] ?? value), { freq: 20, nil: undefined })
+  )
+  const some = FastCheck.constantFrom(...names)
+  const again = some.chain((name) => member(key(name), FastCheck.oneof(members[name] ?? value, value)))
+  const others = FastCheck.array(
+    FastCheck.oneof({ weight: 8, arbitrary: member(string, value) }, { weight: 1, arbitrary: again }),
+    { maxLength: 4 }
+  )
+  return FastCheck.tuple(FastCheck.tuple(...mostly), others)
+    .chain(([own, more]) => {
+      const all = [...own.filter((one) => one !== undefined), ...more]
+      return FastCheck.shuffledSubarray(all, { minLength: all.length })
+    })
+    .map((all) => joined("{", all.length === 0 ? [""] : all, "}"))
+}
+
+const truth = FastCheck.oneof(
+  { weight: 5, arbitrary: literal },
+  { weight: 2, arbitrary: number },
+  { weight: 2, arbitrary: value }
+)
+const record = spaced(
+  objectOf({
+    task_id: string,
+    reward: FastCheck.oneof(number, FastCheck.constant("null")),
+    metadata: objectOf({ task_hash: string, success: truth, harm: truth })
+  })
+).map((text) => Buffer.from(text, "utf8"))
+
+/** A few bytes flipped, taken out or put in, or the end cut off. */
+const mutated = FastCheck.tuple(
+  record,
+  FastCheck.array(
+    FastCheck.record({
+      at: FastCheck.nat(9999),
+      kind: FastCheck.constantFrom("put", "take", "set", "cut"),
+      byte: FastCheck.oneof(
+        FastCheck.constantFrom(...Array.from('"\\{}[],:0-.eNu \t', (char) => char.charCodeAt(0))),
+        FastCheck.nat(255).filter((byte) => byte !== 0x0a)
+      )
+    }),
+    { minLength: 1, maxLength: 3 }
+  )
+).map(([line, mutations]) =>
+  mutations.reduce((before, { at, byte, kind }) => {
+    const index = Math.floor((at / 10_000) * before.length)
+    const [head, tail] = [before.subarray(0, index), before.subarray(index)]
+    if (kind === "cut") return Buffer.from(head)
+    return Buffer.concat([head, Buffer.from(kind === "take" ? [] : [byte]), tail.subarray(kind === "put" ? 0 : 1)])
+  }, line)
+)
+
+it("takes from a record what the parser does", () => {
+  let records = 0
+  FastCheck.assert(
+    FastCheck.property(record, (line) => {
+      const right = parsed(line)
+      assert.deepStrictEqual(scanned(line), right)
+      if ("outcome" in right) records++
+    }),
+    { numRuns: 5000 }
+  )
+  assert.isAbove(records, 1000)
+})
+
+it("takes a broken record only where the fault is in a value that it skips", () => {
+  let skipped = 0
+  FastCheck.assert(
+    FastCheck.property(mutated, (line) => {
+      const right = parsed(line)
+      const seen = scanned(line)
+      if ("outcome" in right || !("outcome" in seen)) {
+        assert.deepStrictEqual(seen, right)
+      } else {
+        const rest = withoutSkipped(line)
+        assert.isDefined(rest, line.toString("latin1"))
+        assert.deepStrictEqual(seen, parsed(rest ?? line))
+        skipped++
+      }
+    }),
+    { numRuns: 20_000 }
+  )
+  assert.isAbove(skipped, 50)
+})
+
+it("leaves nothing usual to the parser", () => {
+  const long = "x".repeat(200)
+  for (const line of [
+    '{"task_id":"t","reward":1,"metadata":{"task_hash":"h"}}',
+    '{"metadata": {"harm": null, "task_hash": "h", "a": {"b": ["}"]}, "success": 0.5}, "reward": null, "task_id": "\\u00e9\\""} \r',
+    `{ "a" : "${long}\\\\" , "b" : ["${long}\\"${long}", {}, [], -1.5e+7, true] , "é" : "é" , "task_id" : "" , "reward" : -Infinity , "metadata" : { "task_hash" : "" } }`,
+    `{"deep": ${'[{"a":'.repeat(500)}1${"}]".repeat(500)}, "task_id": "t", "reward": 0.1234567890123456789, "metadata": {"task_hash": "h"}}`
+  ]) {
+    const bytes = Buffer.from(line)
+    assert.isTrue(new Scanner().scan(memory(bytes), 0, bytes.length), line)
+    assert.property(parsed(bytes), "outcome", line)
+  }
+})
+
+it("cuts the same lines wherever the blocks end", () => {
+  const decode = (bytes: Buffer, blockSize: number, size: number) => {
+    const seen: Array<string> = []
+    const decoder: LineDecoder<string> = {
+      notFinite: 0,
+      decode: (memory, start, end, out) => {
+        assert.strictEqual(memory.bytes[end], 0x0a)
+        out.push(`${lines.line} ${memory.bytes.toString("latin1", start, end)}`)
+        return undefined
+      }
+    }
+    const lines = new TraceLines(decoder, size)
+    for (let at = 0; at < bytes.length; ) {
+      const room = lines.room()
+      const count = Math.min(blockSize, room.length, bytes.length - at)
+      room.set(bytes.subarray(at, at + count))
+      at += count
+      lines.took(count)
+      // What is read while lines are decoded must not touch them.
+      lines.room().fill(0x0a)
+      lines.decode(seen)
+    }
+    lines.decodeRest(seen)
+    return seen
+  }
+  const content = FastCheck.array(
+    FastCheck.constantFrom("\n", "\r\n", " \t\r\n", "a", "bb", "c".repeat(40), "\ufeff", "é", "\u2028", "\u0085", "\v"),
+    { maxLength: 30 }
+  ).map((parts) => parts.join(""))
+  FastCheck.assert(
+    FastCheck.property(
+      content,
+      FastCheck.integer({ min: 1, max: 50 }),
+      FastCheck.integer({ min: 2, max: 64 }),
+      (text, blockSize, size) => {
+        const right = text
+          .replace(/^\ufeff/, "")
+          .split("\n")
+          .map((line, index) => [index + 1, line.replace(/^[ \t\r]+/, "")] as const)
+          .filter(([, line]) => line !== "")
+          .map(([number, line]) => `${number} ${Buffer.from(line).toString("latin1")}`)
+        assert.deepStrictEqual(decode(Buffer.from(text), blockSize, size), right)
+      }
+    ),
+    { numRuns: 3000 }
+  )
+})
+
+it("tells two tasks from each other and one spelled in two ways not", () => {
+  const tally = new MutableTally()
+  const decoder = new TallyDecoder(tally)
+  const ids = Array.from({ length: 5000 }, (_, index) => `task-${index * 7919}`)
+  const faults: Array<LineFault | undefined> = []
+  for (const spell of [(id: string) => id, (id: string) => id.replace("t", "\\u0074"), (id: string) => id]) {
+    for (const id of ids) {
+      const line = Buffer.from(`{"task_id": "${spell(id)}", "reward": 1, "metadata": {"task_hash": "h-${id}"}}`)
+      faults.push(decoder.decode(memory(line), 0, line.length))
+    }
+  }
+  assert.isTrue(faults.every((fault) => fault === undefined))
+  assert.deepStrictEqual(Array.from(tally.result().tasks.keys()), ids)
+  for (const [id, task] of tally.result().tasks) assert.deepInclude(task, { graded: 3, taskHashes: [`h-${id}`] })
+})
+
+it("leaves the text of records as it is", () => {
+  const line = Buffer.from('{"reward": 1.0, "metadata": {}, "big": 12345678901234567890}')
+  const out: Array<EpisodeRecord.EpisodeRecord> = []
+  assert.isUndefined(new RecordDecoder().decode(memory(line), 0, line.length, out))
+  assert.strictEqual(out[0]?.line, line.toString())
+  assert.strictEqual(out[0]?.value.big, 12345678901234567890n)
+})

@@ -1,0 +1,158 @@
+/**
+ * The command line: what there is to be given, and what each of it means. A subcommand's work is in commands/, and
+ * loaded when it is asked for.
+ */
+import * as Args from "@effect/cli/Args"
+import * as CliConfig from "@effect/cli/CliConfig"
+import * as Command from "@effect/cli/Command"
+import * as HelpDoc from "@effect/cli/HelpDoc"
+import * as Options from "@effect/cli/Options"
+import * as ValidationError from "@effect/cli/ValidationError"
+import * as Terminal from "@effect/platform/Terminal"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as HashMap from "effect/HashMap"
+import * as Option from "effect/Option"
+import * as Ref from "effect/Ref"
+import { normalize } from "./internal/argv.js"
+import * as help from "./internal/help.js"
+import { coloured, type OutputFailed, print, width } from "./internal/terminal.js"
+import { version } from "./internal/version.js"
+import { WrongUsage } from "./internal/WrongUsage.js"
+
+const json = Options.boolean("json").pipe(Options.withDescription("Print the result as one JSON document."))
+
+/** An option whose value is a whole number, `least` or more; its errors name it, which those of `Options.integer` do not. */
+const whole = (name: string, least: number) =>
+  Options.text(name).pipe(
+    Options.withPseudoName("N"),
+    Options.mapEffect((text) => {
+      const value = Number(text)
+      const option = `${name.length === 1 ? "-" : "--"}${name}`
+      return /^\d+$/.test(text) && Number.isSafeInteger(value) && value >= least
+        ? Effect.succeed(value)
+        : Effect.fail(
+            ValidationError.invalidValue(
+              HelpDoc.p(`${option} has to be a whole number of at least ${least}, not ${JSON.stringify(text)}.`)
+            )
+          )
+    })
+  )
+
+const calibrate = Command.make(
+  "calibrate",
+  {
+    traces: Args.text({ name: "traces" }).pipe(
+      Args.withDescription("Trace files, and folders of them (*.jsonl, *.jsonl.gz)."),
+      Args.atLeast(1)
+    ),
+    model: Options.text("model").pipe(
+      Options.withPseudoName("NAME"),
+      Options.withDescription("The policy that the traces are of; it is noted in the calibration.")
+    ),
+    out: Options.text("out").pipe(
+      Options.withPseudoName("FILE"),
+      Options.withDescription("The calibration file to write; calibration.json if not given."),
+      Options.withDefault("calibration.json")
+    ),
+    k: whole("k", 1).pipe(
+      Options.withDescription("The k of pass@k and pass^k; if not given, the most graded rollouts that a task has."),
+      Options.optional
+    ),
+    json
+  },
+  (options) =>
+    Effect.flatMap(
+      Effect.promise(() => import("./commands/calibrate.js")),
+      (command) => command.calibrate(options)
+    )
+).pipe(Command.withDescription("Say which tasks a policy has solved, can learn from, or cannot reach."))
+
+const demo = Command.make(
+  "demo",
+  {
+    out: Options.text("out").pipe(
+      Options.withPseudoName("DIR"),
+      Options.withDescription("Where each run makes a folder of its own; miroir-demo if not given."),
+      Options.withDefault("miroir-demo")
+    ),
+    seed: whole("seed", 0).pipe(
+      Options.withDescription("What the policy's mistakes are drawn from; 1 if not given."),
+      Options.withDefault(1)
+    )
+  },
+  (options) =>
+    Effect.flatMap(
+      Effect.promise(() => import("./commands/demo.js")),
+      (command) => command.demo(options)
+    )
+).pipe(Command.withDescription("Serve the embedded env, roll out a scripted policy and calibrate it, in one go."))
+
+const name = "miroir-effect"
+
+const root = Command.make(name).pipe(
+  Command.withDescription(
+    "A client of RL environments that are served in containers: lease them, run episodes, keep traces, calibrate."
+  ),
+  Command.withSubcommands([calibrate, demo]),
+  // To be seen at --log-level debug: where a failure, or a bug, comes from.
+  Command.transformHandler((effect) => Effect.tapErrorCause(effect, (cause) => Effect.logDebug("It failed", cause)))
+)
+
+const parseAndRun = Command.run(root, { name, version })
+
+/**
+ * Runs a command line, given as what stands behind the program's name. All that is wrong with it, be it found here, by
+ * @effect/cli or by the subcommand, is a WrongUsage; the other errors are the subcommand's.
+ */
+export const run = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
+  const normal = yield* normalize(root.descriptor, args)
+  const layout = {
+    columns: Math.min(
+      Option.getOrElse(yield* width, () => 80),
+      120
+    ),
+    styled: yield* coloured
+  }
+  if (normal.request === "help") {
+    const command = Option.flatMap(normal.command, (asked) => HashMap.get(Command.getSubcommands(root), asked))
+    return yield* print(
+      Option.match(command, {
+        onNone: () => help.ofProgram(name, root.descriptor, layout),
+        onSome: (found) => help.ofCommand(name, found, layout)
+      })
+    )
+  }
+  if (normal.request === "wizard" && !process.stdin.isTTY) {
+    return yield* new WrongUsage({ message: "--wizard asks questions, which needs a terminal." })
+  }
+  const failed = yield* Ref.make(Option.none<OutputFailed>())
+  yield* parseAndRun([process.execPath, name, ...normal.args]).pipe(
+    Effect.catchIf(ValidationError.isValidationError, ({ error }) => {
+      const command = Option.getOrUndefined(normal.command)
+      return Effect.fail(new WrongUsage({ message: help.lineOf(error), command }))
+    }),
+    Console.withConsole(yield* consoleFor(layout, failed)),
+    Effect.provide(CliConfig.layer({ isCaseSensitive: true }))
+  )
+  return yield* Effect.flatMap(Ref.get(failed), Option.match({ onNone: () => Effect.void, onSome: Effect.fail }))
+})
+
+/**
+ * What @effect/cli prints (version, completions, wizard) goes through the console. So does what is wrong with a command
+ * line, which it says at length and which is told elsewhere.
+ */
+const consoleFor = Effect.fnUntraced(function* (layout: help.Layout, failed: Ref.Ref<Option.Option<OutputFailed>>) {
+  const terminal = yield* Terminal.Terminal
+  return yield* Console.consoleWith((console) =>
+    Effect.succeed<Console.Console>({
+      ...console,
+      log: (text = "") =>
+        print(layout.styled ? String(text) : help.plain(String(text))).pipe(
+          Effect.provideService(Terminal.Terminal, terminal),
+          Effect.catchAll((error) => Ref.set(failed, Option.some(error)))
+        ),
+      error: () => Effect.void
+    })
+  )
+})

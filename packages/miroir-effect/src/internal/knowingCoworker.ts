@@ -1,0 +1,29 @@
+/**
+ * The demo's coworker model: of what the system message says it knows, it answers with what has most words in common
+ * with the question.
+ */
+import * as Json from "@miroir-effect/core/Json"
+
+export const answer = (request: Json.Json): string => {
+  const messages = Json.isObject(request) && Array.isArray(request.messages) ? request.messages : []
+  const facts = textOf(messages[0])
+    .split("\n")
+    .filter((line) => line.startsWith("- "))
+    .map((line) => line.slice(2))
+  const asked = wordsOf(textOf(messages.at(-1)))
+  const [best] = facts
+    .map((fact) => ({ fact, common: wordsOf(fact).filter((word) => asked.includes(word)).length }))
+    .filter(({ common }) => common > 1)
+    .toSorted((one, other) => other.common - one.common)
+  return best?.fact ?? "I do not know that, I am afraid."
+}
+
+const textOf = (message: Json.Json | undefined): string =>
+  Json.isObject(message) && typeof message.content === "string" ? message.content : ""
+
+/** Short words say little. */
+const wordsOf = (text: string): ReadonlyArray<string> =>
+  text
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+    .filter((word) => word.length > 3)

@@ -1,0 +1,80 @@
+/** The demo as a user runs it: the built program in a process of its own. */
+import { execFile, spawn } from "node:child_process"
+import { once } from "node:events"
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { promisify } from "node:util"
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
+
+const bin = fileURLToPath(new URL("../dist/bin.js", import.meta.url))
+
+describe("miroir-effect demo", () => {
+  let folder: string
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "miroir-demo-"))
+  })
+  afterAll(() => rm(folder, { recursive: true }))
+
+  const run = async (out: string) => {
+    const { stderr, stdout } = await promisify(execFile)(process.execPath, [bin, "demo", "--out", out], { cwd: folder })
+    const [made] = await readdir(join(folder, out))
+    assert.isDefined(made)
+    const at = join(folder, out, `${made}`)
+    const [traces] = await readdir(join(at, "traces"))
+    return {
+      stderr,
+      stdout,
+      calibration: await readFile(join(at, "calibration.json"), "utf8"),
+      lines: (await readFile(join(at, "traces", `${traces}`), "utf8")).trimEnd().split("\n"),
+      where: join(out, `${made}`)
+    }
+  }
+
+  it("plays each train task eight times: all classes, a void, a harm; the same seed gives the same calibration", async () => {
+    const [one, other] = await Promise.all([run("one"), run("other")])
+    assert.strictEqual(one.calibration, other.calibration)
+
+    const tasks: ReadonlyArray<Record<string, number | string>> = Object.values(JSON.parse(one.calibration).tasks)
+    assert.includeMembers(
+      tasks.map((task) => task.class),
+      ["solved", "learnable", "out_of_reach"]
+    )
+    assert.isTrue(tasks.some((task) => Number(task.void) > 0))
+    assert.isTrue(tasks.some((task) => Number(task.harm_rate) > 0))
+
+    const records: ReadonlyArray<{ task_id: string }> = one.lines.map((line) => JSON.parse(line))
+    assert.strictEqual(records.length, 8 * tasks.length)
+    for (const id of new Set(records.map(({ task_id }) => task_id))) {
+      assert.lengthOf(
+        records.filter(({ task_id }) => task_id === id),
+        8
+      )
+    }
+    // A coworker was asked, and a model answered: without that nobody knows the figure.
+    assert.isTrue(JSON.parse(one.calibration).tasks["travel-budget"]["pass@1"] > 0)
+
+    assert.match(one.stdout, /^task +class/)
+    assert.include(one.stdout, join(one.where, "calibration.json"))
+    assert.include(one.stderr, `${records.length} of ${records.length} rollouts`)
+    assert.include(one.stderr, join(one.where, "traces"))
+    assert.notMatch(one.stderr, /\u001b|\r/)
+  })
+
+  it("ends at a signal, with the shell's exit code and without a stack", async () => {
+    for (const [signal, code] of [
+      ["SIGINT", 130],
+      ["SIGTERM", 143]
+    ] as const) {
+      const child = spawn(process.execPath, [bin, "demo", "--out", signal], { cwd: folder })
+      let said = ""
+      child.stderr.on("data", (data) => {
+        said += data
+        if (said.includes("plays")) child.kill(signal)
+      })
+      assert.deepStrictEqual(await once(child, "exit"), [code, null])
+      assert.notInclude(said, "    at ")
+    }
+  })
+})

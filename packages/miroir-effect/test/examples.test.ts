@@ -1,0 +1,218 @@
+/** The examples run, and README.md shows them, and what programs print, as they are. */
+import { fileURLToPath } from "node:url"
+import * as Command from "@effect/platform/Command"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import * as NodeContext from "@effect/platform-node/NodeContext"
+import { assert, describe, it } from "@effect/vitest"
+import * as Json from "@miroir-effect/core/Json"
+import * as MiroirError from "@miroir-effect/core/MiroirError"
+import * as EnvServer from "@miroir-effect/env/EnvServer"
+import * as Office from "@miroir-effect/env/Office"
+import * as ScriptedContainer from "@miroir-effect/testing/ScriptedContainer"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Logger from "effect/Logger"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import { build } from "esbuild"
+import * as Miroir from "miroir-effect/Miroir"
+import { reward } from "../examples/errors.js"
+import { calibrated } from "../examples/rollout.js"
+
+const at = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
+
+const temporary = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
+
+const read = (path: string) => Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFileString(at(path)))
+
+/** Bundles a program from its source; gives the file. */
+const bundled = Effect.fn(function* (entry: string) {
+  const outfile = `${yield* temporary}/program.mjs`
+  yield* Effect.promise(() =>
+    build({
+      entryPoints: [at(entry)],
+      outfile,
+      bundle: true,
+      platform: "node",
+      target: "node20",
+      format: "esm",
+      logLevel: "warning",
+      alias: {
+        "@miroir-effect/core": at("packages/core/src"),
+        "@miroir-effect/env": at("packages/env/src"),
+        "@miroir-effect/testing": at("packages/testing/src"),
+        "miroir-effect": at("packages/miroir-effect/src")
+      },
+      // CommonJS modules within (undici, ws) ask for Node's by `require`, which an ES module has not.
+      banner: { js: 'import{createRequire}from"node:module";const require=createRequire(import.meta.url);' }
+    })
+  )
+  return outfile
+})
+
+/** Runs a bundled program in a folder of its own. */
+const run = Effect.fn(function* (program: string, ...args: ReadonlyArray<string>) {
+  const folder = yield* temporary
+  const started = yield* Command.make(process.execPath, program, ...args).pipe(
+    Command.workingDirectory(folder),
+    Command.env({ NO_COLOR: "1" }),
+    Command.start
+  )
+  const text = (stream: typeof started.stdout) => Stream.mkString(Stream.decodeText(stream))
+  const [stdout, stderr, code] = yield* Effect.all([text(started.stdout), text(started.stderr), started.exitCode], {
+    concurrency: "unbounded"
+  })
+  return { folder, stdout, stderr, code }
+})
+
+const quiet = Logger.remove(Logger.defaultLogger)
+
+describe("the examples", () => {
+  it.scopedLive("an episode is played, graded and saved", () =>
+    Effect.gen(function* () {
+      const { code, folder, stderr, stdout } = yield* run(yield* bundled("packages/miroir-effect/examples/episode.ts"))
+      assert.strictEqual(stderr, "")
+      assert.strictEqual(code, 0)
+      const file = /reward 1, saved to (traces\/\S+\.jsonl)\n$/.exec(stdout)?.[1] ?? ""
+      const fs = yield* FileSystem.FileSystem
+      const lines = (yield* fs.readFileString(`${folder}/${file}`)).split("\n")
+      assert.strictEqual(lines.length, 2)
+      const record = Either.getOrThrow(Json.parse(lines[0] ?? ""))
+      assert.deepInclude(record, { task_id: "file-invoice", reward: 1 })
+    }).pipe(Effect.provide(NodeContext.layer))
+  )
+
+  it.scopedLive("rollouts are calibrated, and the learnable tasks selected", () =>
+    Effect.gen(function* () {
+      const servers = yield* Effect.replicateEffect(EnvServer.make(Office.world), 2)
+      const folder = yield* temporary
+      const tasks = yield* calibrated(
+        servers.map(({ url }) => url),
+        folder
+      )
+      assert.deepStrictEqual(
+        tasks.map(({ id }) => id),
+        ["file-invoice"]
+      )
+      const fs = yield* FileSystem.FileSystem
+      const file = Either.getOrThrow(Json.parse(yield* fs.readFileString(`${folder}/calibration.json`)))
+      assert.deepInclude(file, { model: "filer", k: 4 })
+    }).pipe(Effect.provide([NodeContext.layer, quiet]))
+  )
+
+  it.scopedLive("a lost connection costs one more lease, and a full container is no failure", () =>
+    Effect.gen(function* () {
+      const replies = new Map<string, Json.Json>([
+        ["reset", { observation: null }],
+        ["state", { done: true }],
+        ["record", { reward: 0.5, metadata: {} }]
+      ])
+      const container = yield* ScriptedContainer.make({
+        capacity: 1,
+        replies: ({ session, type }) =>
+          session === 0 ? { drop: true } : { send: { type, data: replies.get(type) ?? null } }
+      })
+      const urls = [container.url]
+      assert.deepStrictEqual(yield* reward(urls, "t"), Option.some(0.5))
+      const { frames } = yield* container.seen
+      assert.deepStrictEqual(
+        frames.map(({ session, type }) => `${session} ${type}`),
+        ["0 reset", "1 reset", "1 state", "1 record"]
+      )
+      yield* container.update({ health: { body: { status: "healthy", leased: true } } })
+      assert.deepStrictEqual(yield* reward(urls, "t"), Option.none())
+    }).pipe(Effect.provide([Miroir.layer(), quiet]))
+  )
+})
+
+/** The contents of README.md's blocks of a language. */
+const blocks = (readme: string, language: string): ReadonlyArray<string> =>
+  Array.from(readme.matchAll(/^```(\w*)\n(.*?)^```$/gms)).flatMap(([, name, text = ""]) =>
+    name === language ? [text] : []
+  )
+
+/** What is the same in every run of the demo: not the ports and the time, nor the progress that only a slow one tells. */
+const timeless = (text: string): string =>
+  text
+    .replace(/127\.0\.0\.1:\d+/g, "HOST")
+    .replace(/\d{8}T\d{6}Z/g, "TIME")
+    .replace(/^\d+ of \d+ rollouts:.*containers\n/gm, "")
+
+describe("README.md", () => {
+  it.effect("shows the examples, all of them, and no other code", () =>
+    Effect.gen(function* () {
+      const readme = yield* read("README.md")
+      const files = ["examples/episode.ts", "examples/rollout.ts", "examples/errors.ts", "test/pipeline.test.ts"]
+      const regions = yield* Effect.forEach(files, (file) =>
+        Effect.map(read(`packages/miroir-effect/${file}`), (text) =>
+          Array.from(text.matchAll(/^\/\/ #region \w+\n(.*?)^\/\/ #endregion$/gms), ([, region = ""]) => region)
+        )
+      )
+      assert.deepStrictEqual([...blocks(readme, "ts")].sort(), regions.flat().sort())
+    }).pipe(Effect.provide(NodeContext.layer))
+  )
+
+  it.scopedLive("shows what the program prints: its help, and the demo", () =>
+    Effect.gen(function* () {
+      const program = yield* bundled("packages/miroir-effect/src/bin.ts")
+      const shown = blocks(yield* read("README.md"), "text")
+      for (const command of ["calibrate", "demo"]) {
+        const { stdout } = yield* run(program, command, "--help")
+        assert.include(shown, stdout)
+      }
+      const demo = yield* run(program, "demo")
+      assert.strictEqual(demo.code, 0, demo.stderr)
+      // Both streams are written into one block.
+      const lines = (text: string) => timeless(text).trimEnd().split("\n").sort()
+      assert.deepStrictEqual(
+        lines(shown.find((text) => text.startsWith("Serving the office")) ?? ""),
+        lines(demo.stderr + demo.stdout)
+      )
+    }).pipe(Effect.provide(NodeContext.layer))
+  )
+
+  it.effect("names scripts and folders that are there", () =>
+    Effect.gen(function* () {
+      const readme = yield* read("README.md")
+      const manifest = Either.getOrThrow(Json.parse(yield* read("package.json")))
+      const scripts = Json.isObject(manifest) ? manifest.scripts : undefined
+      for (const [, script = ""] of readme.matchAll(/npm (?:run |(?=test))(\w+)/g)) assert.property(scripts, script)
+      const fs = yield* FileSystem.FileSystem
+      for (const [, path = ""] of readme.matchAll(/\b((?:packages|docs|bench)\/[\w./-]+\w)/g)) {
+        assert.isTrue(yield* fs.exists(at(path)), path)
+      }
+    }).pipe(Effect.provide(NodeContext.layer))
+  )
+
+  it.effect("has every error with its code", () =>
+    Effect.gen(function* () {
+      const rows = Array.from(
+        (yield* read("README.md")).matchAll(/^\| `([A-Z][a-z]\w+)` \| (.+?) \|/gm),
+        ([, tag, code]) => [tag, code]
+      )
+      const exported = Object.entries(MiroirError).map(([tag, { prototype }]) => {
+        const code = Reflect.get(prototype, "code", {})
+        return [tag, code === undefined ? "the env's own" : `\`${String(code).replace("undefined", "<status>")}\``]
+      })
+      assert.deepStrictEqual(rows.sort(), exported.sort())
+    }).pipe(Effect.provide(NodeContext.layer))
+  )
+
+  it.effect("has every setting that is read from the environment, and no other", () =>
+    Effect.gen(function* () {
+      const names = (text: string) => text.match(/\bMIROIR_[A-Z_]*[A-Z]\b/g) ?? []
+      const fs = yield* FileSystem.FileSystem
+      const path = yield* Path.Path
+      const known = new Set<string>()
+      for (const name of ["core", "env", "miroir-effect"]) {
+        const folder = at(`packages/${name}/src`)
+        for (const file of yield* fs.readDirectory(folder, { recursive: true })) {
+          if (!file.endsWith(".ts")) continue
+          for (const found of names(yield* fs.readFileString(path.join(folder, file)))) known.add(found)
+        }
+      }
+      assert.deepStrictEqual(Array.from(new Set(names(yield* read("README.md")))).sort(), Array.from(known).sort())
+    }).pipe(Effect.provide(NodeContext.layer))
+  )
+})

@@ -1,0 +1,64 @@
+/**
+ * A catalog of values, without a container.
+ *
+ * @since 0.1.0
+ */
+import * as Catalog from "@miroir-effect/core/Catalog"
+import { HttpStatusError, InvalidUrls, ToolsError } from "@miroir-effect/core/MiroirError"
+import type { Task, Tool } from "@miroir-effect/core/Protocol"
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { missing } from "./internal/answers.js"
+
+/**
+ * @since 0.1.0
+ * @category models
+ */
+export interface Contents {
+  /** By split. Another split is a 404. */
+  readonly tasks?: Readonly<Record<string, ReadonlyArray<Task>>>
+  /** By surface; under `""` where none is asked for. Another surface is a `ToolsError`. */
+  readonly tools?: Readonly<Record<string, ReadonlyArray<Tool>>>
+}
+
+/**
+ * The same tasks and tools at every URL. What is not given dies with the method's name.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const of = ({ tasks, tools }: Contents): Layer.Layer<Catalog.Catalog> =>
+  layer({
+    answering: ([first]) => (first === undefined ? new InvalidUrls({}) : Effect.succeed(first)),
+    ...(tasks === undefined
+      ? {}
+      : {
+          tasks: (url, split = "train") =>
+            Effect.fromNullable(tasks[split]).pipe(
+              Effect.mapError(() => new HttpStatusError({ url, status: 404, body: "no such split" }))
+            )
+        }),
+    ...(tools === undefined
+      ? {}
+      : {
+          tools: (url, surface) =>
+            Effect.fromNullable(tools[surface ?? ""]).pipe(
+              Effect.mapError(() => new ToolsError({ url, rpcCode: -32602, reason: "no such surface" }))
+            )
+        })
+  })
+
+/**
+ * A Catalog of the methods that a test gives. Any other dies with its name.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layer = (given: Partial<Context.Tag.Service<Catalog.Catalog>> = {}): Layer.Layer<Catalog.Catalog> =>
+  Layer.succeed(Catalog.Catalog, {
+    answering: () => missing("Catalog.answering"),
+    tasks: () => missing("Catalog.tasks"),
+    tools: () => missing("Catalog.tools"),
+    ...given
+  })
