@@ -33,7 +33,7 @@ import type { Ask, Exchange } from "./SessionExchange.js"
  * @category models
  */
 export interface ResetOptions {
-  /** The env's limit on the episode, in whole seconds; default null, the env's own. */
+  /** The env's limit on the episode, in seconds, of which it gets whole ones; default null, the env's own. */
   readonly maxSeconds?: number | null
   /** Whether somebody answers for the coworkers; default false. */
   readonly coworkers?: boolean
@@ -171,7 +171,7 @@ export const make = Effect.fnUntraced(function* (
           const episode = dialect.episode(url, {
             taskId,
             episodeId: id,
-            maxSeconds: options.maxSeconds ?? null,
+            maxSeconds: options.maxSeconds == null ? null : Math.ceil(options.maxSeconds),
             coworkers: options.coworkers ?? false
           })
           annotations = { container: url, task_id: taskId, episode_id: id }
@@ -240,5 +240,9 @@ const argumentsText = (tool: string, args: Json.JsonObject | string): Either.Eit
   }
   const parsed = Json.parse(args)
   if (Either.isLeft(parsed)) return invalid(parsed.left)
-  return Json.isObject(parsed.right) ? Either.right(args) : invalid("it is another JSON value")
+  return Json.isObject(parsed.right) ? Either.right(escaped(args)) : invalid("it is another JSON value")
 }
+
+/** UTF-8 has no half of a surrogate pair, so that one would arrive as another character; in JSON it can stand escaped. */
+const escaped = (text: string): string =>
+  text.isWellFormed() ? text : text.replace(/\p{Surrogate}/gu, (half) => `\\u${half.charCodeAt(0).toString(16)}`)

@@ -122,15 +122,6 @@ const annotateCode = (error: unknown): Effect.Effect<void> =>
     ? Effect.annotateCurrentSpan("code", error.code)
     : Effect.void
 
-/** What a dialect throws is a defect of who asks; the queue, and the socket whose callback it may run in, go on. */
-const attempted = <A>(self: () => A): Either.Either<A, Effect.Effect<never>> => {
-  try {
-    return Either.right(self())
-  } catch (defect) {
-    return Either.left(Effect.die(defect))
-  }
-}
-
 type Broken = ConnectionLost | UnexpectedReply
 
 /** A caller's turn: `start` is called once, when it comes. */
@@ -190,10 +181,16 @@ class LiveExchange implements Exchange {
         }
         const turn: Turn = {
           start: () => {
-            const ask = attempted(make)
-            if (Either.isLeft(ask)) finish(ask.left)
-            else if (Either.isLeft(ask.right)) finish(Effect.fail(ask.right.left))
-            else this.send(ask.right.right, finish)
+            let ask: Either.Either<Ask<A>, E>
+            try {
+              ask = make()
+            } catch (defect) {
+              // What a dialect throws is a defect of who asks; the queue goes on.
+              finish(Effect.die(defect))
+              return
+            }
+            if (Either.isLeft(ask)) finish(Effect.fail(ask.left))
+            else this.send(ask.right, finish)
           }
         }
         this.enter(turn)
@@ -308,9 +305,13 @@ class LiveExchange implements Exchange {
   }
 
   private decode<A>(ask: Ask<A>, reply: Protocol.Reply): Effect.Effect<A, ExchangeError> {
-    const attempt = attempted(() => ask.decode(reply))
-    if (Either.isLeft(attempt)) return attempt.left
-    const decoded = attempt.right
+    let decoded: Either.Either<A, string>
+    try {
+      decoded = ask.decode(reply)
+    } catch (defect) {
+      // As above; thrown on, it would end the process, since this runs in the socket's callback.
+      return Effect.die(defect)
+    }
     if (Either.isRight(decoded)) return Effect.succeed(decoded.right)
     const error = new UnexpectedReply({ url: this.url, request: ask.request.type, reason: decoded.left })
     this.break(error)

@@ -138,7 +138,7 @@ export const config: Config.Config<Settings> = Config.all({
   ),
   pingInterval: Config.duration("MIROIR_PING_INTERVAL").pipe(
     Config.withDefault(defaults.pingInterval),
-    Config.withDescription("Time between pings; 0 turns them off.")
+    Config.withDescription("Time between pings; `0 seconds` turns them off.")
   ),
   maxMissedPings: Config.integer("MIROIR_MAX_MISSED_PINGS").pipe(
     Config.withDefault(defaults.maxMissedPings),

@@ -97,7 +97,7 @@ describe("a base URL", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.constantFrom("ftp://", "http:/", "http:", "ws://", "", "http:///", "http://@", "http://a b@"),
-        FastCheck.uuid(),
+        FastCheck.stringMatching(/^[a-f]{16}$/),
         FastCheck.constantFrom("", "/x", ":1", "@y.example"),
         FastCheck.constantFrom("u:", ""),
         (start, hidden, end, user) => {

@@ -60,6 +60,12 @@ describe("Session", () => {
           const { frames } = yield* container.seen
           assert.include(frames[1]?.text, '"arguments":{"id":9007199254740993}')
           assert.include(frames[2]?.text, '"arguments":{ "id": 9007199254740995, "x": 1.0 }')
+          // Half a surrogate pair, which UTF-8 cannot hold.
+          for (const args of [{ "\ud83d": "é😀\udc00" }, '{"\ud83d":"é😀\udc00"}']) yield* session.step("open", args)
+          const halves = (yield* container.seen).frames
+            .slice(-2)
+            .map(({ text }) => /"arguments":(\{.*?\})/.exec(text)?.[1])
+          assert.deepStrictEqual(halves, Array(2).fill('{"\\ud83d":"é😀\\udc00"}'))
         })
     )
   )
