@@ -8,6 +8,7 @@
  *
  * @since 0.1.0
  */
+
 import { createHash, timingSafeEqual } from "node:crypto"
 import * as Json from "@miroir-effect/core/Json"
 import * as Config from "effect/Config"

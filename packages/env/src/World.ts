@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Json from "@miroir-effect/core/Json"
 import type { CoworkerTurn, Surface } from "@miroir-effect/core/Protocol"
 import * as Effect from "effect/Effect"

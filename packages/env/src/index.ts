@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+
 export * as EnvServer from "./EnvServer.js"
 export * as Office from "./Office.js"
 export * as OfficeOracle from "./OfficeOracle.js"

@@ -1,4 +1,5 @@
 /** A World, checked and indexed once, for the lookups of each request. */
+
 import { createHash } from "node:crypto"
 import * as Json from "@miroir-effect/core/Json"
 import type { Surface } from "@miroir-effect/core/Protocol"

@@ -1,4 +1,5 @@
 /** One client's socket: reads its frames, one at a time and in order, and answers each. */
+
 import * as Json from "@miroir-effect/core/Json"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"

@@ -1,4 +1,5 @@
 /** One episode of a task: its state, its budgets, its grade and its record. */
+
 import type * as Json from "@miroir-effect/core/Json"
 import type { CoworkerTurn } from "@miroir-effect/core/Protocol"
 import * as Clock from "effect/Clock"

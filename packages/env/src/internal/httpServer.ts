@@ -1,4 +1,5 @@
 /** HTTP and WebSockets on one port, as Effects: all that is known here of node:http and ws. */
+
 import * as Http from "node:http"
 import type { Duplex } from "node:stream"
 import * as Data from "effect/Data"

@@ -1,22 +1,27 @@
 /**
  * The demo's coworker model: of what the system message says it knows, it answers with what has most words in common
- * with the question.
+ * with the question, unless it must not tell that.
  */
+
 import * as Json from "@miroir-effect/core/Json"
 
 export const answer = (request: Json.Json): string => {
   const messages = Json.isObject(request) && Array.isArray(request.messages) ? request.messages : []
-  const facts = textOf(messages[0])
-    .split("\n")
-    .filter((line) => line.startsWith("- "))
-    .map((line) => line.slice(2))
+  const [tells = "", keeps = ""] = textOf(messages[0]).split(/^What you know and must not tell.*$/m)
+  const facts = [
+    ...factsIn(tells).map((fact) => ({ fact, said: fact })),
+    ...factsIn(keeps).map((fact) => ({ fact, said: "I must not tell that." }))
+  ]
   const asked = wordsOf(textOf(messages.at(-1)))
   const [best] = facts
-    .map((fact) => ({ fact, common: wordsOf(fact).filter((word) => asked.includes(word)).length }))
+    .map(({ fact, said }) => ({ said, common: wordsOf(fact).filter((word) => asked.includes(word)).length }))
     .filter(({ common }) => common > 1)
     .toSorted((one, other) => other.common - one.common)
-  return best?.fact ?? "I do not know that, I am afraid."
+  return best?.said ?? "I do not know that, I am afraid."
 }
+
+const factsIn = (text: string): ReadonlyArray<string> =>
+  text.split("\n").flatMap((line) => (line.startsWith("- ") ? [line.slice(2)] : []))
 
 const textOf = (message: Json.Json | undefined): string =>
   Json.isObject(message) && typeof message.content === "string" ? message.content : ""
