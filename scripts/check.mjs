@@ -70,6 +70,22 @@ const sources = async () => {
   return found.length === 0 ? undefined : found.join("\n")
 }
 
+/** A module's first comment says what it is for; the compiler drops it where it has no blank line behind it. */
+const headers = async () => {
+  const found = []
+  for (const name of packages) {
+    const folder = `packages/${name}/dist`
+    const { exports } = JSON.parse(await readFile(`${root}/packages/${name}/package.json`, "utf8"))
+    for (const file of await readdir(`${root}/${folder}`)) {
+      const hidden = exports[`./${file.replace(/\.d\.ts$/, "")}`] === null
+      if (!file.endsWith(".d.ts") || hidden) continue
+      const text = await readFile(`${root}/${folder}/${file}`, "utf8")
+      if (!text.startsWith("/**")) found.push(`${folder}/${file} does not begin with what its module is for`)
+    }
+  }
+  return found.length === 0 ? undefined : found.join("\n")
+}
+
 const checks = {
   build: () => run("npm", "run", "--silent", "build"),
   types: () => tool("tsc", "-b"),
@@ -90,7 +106,8 @@ const checks = {
         )
     ),
   lockfile,
-  sources
+  sources,
+  headers
 }
 
 let failed = 0

@@ -7,18 +7,18 @@
  *
  * @since 0.1.0
  */
+
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
-import * as Random from "effect/Random"
 import * as CalibrationFile from "./internal/calibrationFile.js"
 import { sortedByCodePoints } from "./internal/codePoints.js"
 import { platformReason } from "./internal/platformReason.js"
 import * as RewardSums from "./internal/rewardSums.js"
-import { visible } from "./internal/text.js"
+import { writeWhole } from "./internal/wholeFile.js"
 import {
   type CalibrationError,
   CalibrationFileError,
@@ -160,25 +160,11 @@ export const make = Effect.gen(function* () {
     })
 
   const write = (file: string, calibration: CalibrationResult): Effect.Effect<void, CalibrationFileError> =>
-    Effect.gen(function* () {
-      const folder = path.dirname(file)
-      const random = yield* Random.nextIntBetween(0, 2 ** 48)
-      const draft = path.join(folder, `.${path.basename(file)}.${process.pid}-${random.toString(36)}`)
-      const bytes = Buffer.from(encode(calibration), "latin1")
-      const writeDraft = Effect.scoped(
-        Effect.flatMap(fs.open(draft, { flag: "wx" }), (opened) => Effect.zipRight(opened.writeAll(bytes), opened.sync))
-      )
-      const removeDraft = fs
-        .remove(draft, { force: true })
-        .pipe(
-          Effect.catchAll((error) => Effect.logWarning(`${visible(draft)} is left over: ${platformReason(error)}.`))
-        )
-      yield* fs.makeDirectory(folder, { recursive: true })
-      yield* writeDraft.pipe(
-        Effect.zipRight(fs.rename(draft, file)),
-        Effect.onError(() => removeDraft)
-      )
-    }).pipe(Effect.uninterruptible, Effect.mapError(fileError(file)))
+    writeWhole(file, Buffer.from(encode(calibration), "latin1")).pipe(
+      Effect.provideService(FileSystem.FileSystem, fs),
+      Effect.provideService(Path.Path, path),
+      Effect.mapError(fileError(file))
+    )
 
   return Calibration.of({
     calibrate: ({ k, model, traces: paths }) =>

@@ -4,10 +4,11 @@
  *
  * @since 0.1.0
  */
-import stringWidth from "string-width"
+
 import type { CalibrationResult, Class, TaskCalibration } from "./Calibration.js"
 import { twoDecimals } from "./internal/pythonFormat.js"
 import { counted, listed, visible } from "./internal/text.js"
+import * as Text from "./Text.js"
 
 /**
  * A row for each task below a row of headings, the columns aligned by their width on a terminal. Rates have two
@@ -17,27 +18,12 @@ import { counted, listed, visible } from "./internal/text.js"
  * @since 0.1.0
  * @category printing
  */
-export const table = (
-  calibration: CalibrationResult,
-  options: { readonly width?: number | undefined } = {}
-): string => {
-  const headings = ["task", "class", "rollouts", "void", "pass@1", "pass@k", "pass^k", "reward", "var", "harm"]
-  const rows = [headings, ...Array.from(calibration.tasks, ([id, task]) => cells(id, task))]
-  const widths = headings.map((_, column) => rows.reduce((most, row) => Math.max(most, widthOf(row[column] ?? "")), 0))
-  const available = options.width ?? Number.POSITIVE_INFINITY
-  const others = (gap: string): number => widths.slice(1).reduce((sum, width) => sum + gap.length + width, 0)
-  const gap = (widths[0] ?? 0) + others("  ") <= available ? "  " : " "
-  const idWidth = Math.min(widths[0] ?? 0, Math.max(available - others(gap), leastIdWidth))
-  return rows
-    .map(([id = "", name = "", ...figures]) =>
-      [
-        padEnd(cut(id, idWidth), idWidth),
-        padEnd(name, widths[1] ?? 0),
-        ...figures.map((figure, index) => figure.padStart(widths[index + 2] ?? 0))
-      ].join(gap)
-    )
-    .join("\n")
-}
+export const table = (calibration: CalibrationResult, options: { readonly width?: number | undefined } = {}): string =>
+  Text.table(
+    columns,
+    Array.from(calibration.tasks, ([id, task]) => cells(id, task)),
+    options
+  )
 
 /**
  * A few lines: how many tasks of each class and without one, the void share, and where the file went.
@@ -93,11 +79,16 @@ export const warnings = ({ k, tasks, tellsSuccess }: CalibrationResult): Readonl
   ].flat()
 }
 
-/** An id is not cut to less than this many columns. */
-const leastIdWidth = 8
+const columns: ReadonlyArray<Text.Column> = [
+  { heading: "task", fit: "cut" },
+  { heading: "class" },
+  ...["rollouts", "void", "pass@1", "pass@k", "pass^k", "reward", "var", "harm"].map(
+    (heading) => ({ heading, align: "right" }) as const
+  )
+]
 
 const cells = (id: string, task: TaskCalibration): ReadonlyArray<string> => [
-  visible(id),
+  id,
   task.class ?? "-",
   String(task.rollouts),
   String(task.void),
@@ -105,18 +96,3 @@ const cells = (id: string, task: TaskCalibration): ReadonlyArray<string> => [
     (rate) => (rate === null ? "-" : twoDecimals(rate))
   )
 ]
-
-/** In columns of a terminal. */
-const widthOf = (text: string): number => (/^[ -~]*$/.test(text) ? text.length : stringWidth(text))
-
-const padEnd = (text: string, width: number): string => text + " ".repeat(Math.max(0, width - widthOf(text)))
-
-const cut = (text: string, width: number): string => {
-  if (widthOf(text) <= width) return text
-  let head = ""
-  for (const { segment } of new Intl.Segmenter().segment(text)) {
-    if (widthOf(head + segment) > width - 1) break
-    head += segment
-  }
-  return `${head}…`
-}

@@ -1,8 +1,9 @@
 /**
- * What a container offers: its tasks and its tools, over HTTP and without a lease.
+ * What a container offers: its tasks, its tools and its health, over HTTP and without a lease.
  *
  * @since 0.1.0
  */
+
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as Config from "effect/Config"
 import type { ConfigError } from "effect/ConfigError"
@@ -47,6 +48,23 @@ export interface Settings {
   readonly token?: Redacted.Redacted | undefined
   /** For each whole answer; 30 seconds unless given. */
   readonly timeout?: Duration.DurationInput | undefined
+  /** For a whole answer about health; 2 seconds unless given. */
+  readonly healthTimeout?: Duration.DurationInput | undefined
+}
+
+/**
+ * How a container is.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Health {
+  /** Unhealthy is one that did not answer in time, or not that it is healthy. */
+  readonly health: "free" | "leased" | "unhealthy"
+  /** Why it is unhealthy, in a few words. */
+  readonly reason: Option.Option<string>
+  /** From the request to the end of the answer; none where there was no whole answer. */
+  readonly latency: Option.Option<Duration.Duration>
 }
 
 /**
@@ -75,6 +93,9 @@ export class Catalog extends Context.Tag("@miroir-effect/core/Catalog")<
       surface?: Surface,
       options?: CallOptions
     ) => Effect.Effect<ReadonlyArray<Tool>, CallError | ToolsError>
+
+    /** How the container is. That it cannot be reached is an answer, no failure; only an invalid URL is one. */
+    readonly health: (url: string, options?: CallOptions) => Effect.Effect<Health, InvalidUrls>
   }
 >() {}
 
@@ -85,6 +106,8 @@ export class Catalog extends Context.Tag("@miroir-effect/core/Catalog")<
 export const make = Effect.fnUntraced(function* (settings: Settings = {}) {
   const client = yield* HttpClient.HttpClient
 
+  const tokenOf = (options: CallOptions | undefined) => Option.fromNullable(options?.token ?? settings.token)
+
   const call = (
     base: BaseUrl.BaseUrl,
     options: CallOptions | undefined,
@@ -94,7 +117,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings = {}) {
       .call({
         ...request,
         base,
-        token: Option.fromNullable(options?.token ?? settings.token),
+        token: tokenOf(options),
         timeout: settings.timeout ?? "30 seconds"
       })
       .pipe(
@@ -132,6 +155,21 @@ export const make = Effect.fnUntraced(function* (settings: Settings = {}) {
       const query = surface === undefined ? undefined : `surface=${encodeURIComponent(surface)}`
       const body = { jsonrpc: "2.0", id: 1, method: "tools/list" }
       return yield* Effect.flatMap(call(base, options, { method: "POST", path: ["mcp"], query, body }), readTools)
+    }),
+
+    health: Effect.fnUntraced(function* (url, options) {
+      const base = yield* BaseUrl.parse(url)
+      const [duration, { answered, health, reason }] = yield* http
+        .checkHealth(base, tokenOf(options), settings.healthTimeout)
+        .pipe(
+          Effect.timed,
+          Effect.provideService(HttpClient.HttpClient, client),
+          Effect.withSpan("miroir.catalog", {
+            attributes: { container: base.href, request: "GET /health" },
+            captureStackTrace: false
+          })
+        )
+      return { health, reason, latency: answered ? Option.some(duration) : Option.none() }
     })
   })
 })

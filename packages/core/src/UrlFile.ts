@@ -4,11 +4,15 @@
  *
  * @since 0.1.0
  */
+
 import * as FileSystem from "@effect/platform/FileSystem"
+import type * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as BaseUrl from "./BaseUrl.js"
+import { platformReason } from "./internal/platformReason.js"
 import { shown } from "./internal/text.js"
+import { writeWhole } from "./internal/wholeFile.js"
 import { UrlFileError } from "./MiroirError.js"
 
 /**
@@ -55,3 +59,17 @@ export const read = Effect.fnUntraced(function* (file: string) {
   })
   return yield* parse(file, text)
 })
+
+/**
+ * Writes a URL file, whole or not at all, in the place of one that is there; its folder is made on demand.
+ *
+ * @since 0.1.0
+ * @category printing
+ */
+export const write = (
+  file: string,
+  urls: ReadonlyArray<string>
+): Effect.Effect<void, UrlFileError, FileSystem.FileSystem | Path.Path> =>
+  writeWhole(file, Buffer.from(urls.map((url) => `${url}\n`).join(""))).pipe(
+    Effect.mapError((error) => new UrlFileError({ file, reason: platformReason(error) }))
+  )

@@ -5,6 +5,7 @@
  */
 
 /** @since 0.1.0 */
+
 export * as BaseUrl from "./BaseUrl.js"
 
 /** @since 0.1.0 */
@@ -66,6 +67,9 @@ export * as Tally from "./Tally.js"
 
 /** @since 0.1.0 */
 export * as Telemetry from "./Telemetry.js"
+
+/** @since 0.1.0 */
+export * as Text from "./Text.js"
 
 /** @since 0.1.0 */
 export * as Traces from "./Traces.js"

@@ -1,4 +1,5 @@
 /** Calibration: from trace files to classes, their file, and the tasks to keep. */
+import { execFileSync } from "node:child_process"
 import { readFileSync } from "node:fs"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
@@ -332,12 +333,35 @@ describe("calibration file", () => {
       yield* fs.makeDirectory(`${folder}/d.json/x`, { recursive: true })
       const failure = yield* Effect.flip(service.write(`${folder}/d.json`, result))
       assert.strictEqual(failure._tag, "CalibrationFileError")
+      assert.strictEqual(failure.message, `Calibration file ${folder}/d.json: it is a folder.`)
       yield* fs.writeFileString(`${folder}/file`, "")
       assert.strictEqual(
         (yield* Effect.flip(service.write(`${folder}/file/c.json`, result)))._tag,
         "CalibrationFileError"
       )
       assert.deepStrictEqual((yield* fs.readDirectory(folder)).sort(), ["c.json", "d.json", "file"])
+    }).pipe(Effect.provide(files))
+  )
+
+  it.scoped("goes where a link leads, and into what is no file, without replacing either", () =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const service = yield* Calibration.Calibration
+      const folder = yield* temporaryFolder
+      const result = yield* calibrated([record("t", 1), record("t", 0)])
+      yield* fs.makeDirectory(`${folder}/real`)
+      yield* fs.writeFileString(`${folder}/real/c.json`, "before")
+      yield* fs.symlink("real/c.json", `${folder}/link.json`)
+      yield* service.write(`${folder}/link.json`, result)
+      assert.strictEqual(yield* fs.readLink(`${folder}/link.json`), "real/c.json")
+      assert.strictEqual(yield* fs.readFileString(`${folder}/real/c.json`), Calibration.encode(result))
+
+      const pipe = `${folder}/pipe`
+      execFileSync("mkfifo", [pipe])
+      const [read] = yield* Effect.all([fs.readFileString(pipe), service.write(pipe, result)], { concurrency: 2 })
+      assert.strictEqual(read, Calibration.encode(result))
+      assert.strictEqual((yield* fs.stat(pipe)).type, "FIFO")
+      assert.deepStrictEqual((yield* fs.readDirectory(folder)).sort(), ["link.json", "pipe", "real"])
     }).pipe(Effect.provide(files))
   )
 

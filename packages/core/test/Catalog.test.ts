@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { passPause } from "./support/pauses.js"
 import { watching } from "./support/watching.js"
@@ -162,6 +163,56 @@ describe("answering", () => {
       assert.strictEqual((yield* Effect.flip(catalog.tools("localhost:1")))._tag, "InvalidUrls")
       assert.deepStrictEqual((yield* container.seen).requests, [])
     }).pipe(withCatalog())
+  )
+})
+
+describe("health", () => {
+  const replies: ReadonlyArray<[ScriptedContainer.Script["health"], Catalog.Health["health"], string | undefined]> = [
+    [{ body: { status: "healthy" } }, "free", undefined],
+    [{ status: 503, body: { status: "healthy", leased: 1 } }, "leased", undefined],
+    [{ body: { status: "starting" } }, "unhealthy", 'its status is not "healthy"'],
+    [{ status: 500 }, "unhealthy", "it answered 500"],
+    [{ text: "[]" }, "unhealthy", "its answer is no JSON object"]
+  ]
+  it.scoped("is what the container answers, and why where that is unhealthy; only an invalid URL is a failure", () =>
+    Effect.gen(function* () {
+      const container = yield* ScriptedContainer.make({ token: secret })
+      const absent = yield* ScriptedContainer.make({ absent: true })
+      const catalog = yield* Catalog.Catalog
+      for (const [health, expected, reason] of replies) {
+        yield* container.update({ health: health ?? {} })
+        const found = yield* catalog.health(`${container.url}/`)
+        assert.deepStrictEqual([found.health, Option.getOrUndefined(found.reason)], [expected, reason])
+        assert.isTrue(Option.isSome(found.latency))
+      }
+      assert.strictEqual((yield* container.seen).requests.at(-1)?.headers.authorization, `Bearer ${secret}`)
+      assert.deepStrictEqual(yield* catalog.health(absent.url), {
+        health: "unhealthy",
+        reason: Option.some("connection refused"),
+        latency: Option.none()
+      })
+      assert.strictEqual((yield* Effect.flip(catalog.health("localhost:1")))._tag, "InvalidUrls")
+    }).pipe(withCatalog({ token }))
+  )
+
+  it.scoped("has two seconds, or what is set; the latency is the whole answer's", () =>
+    Effect.gen(function* () {
+      const container = yield* ScriptedContainer.make({ health: { hang: true } })
+      for (const [healthTimeout, millis] of [
+        [undefined, 2000],
+        ["5 seconds", 5000]
+      ] as const) {
+        const fiber = yield* Effect.fork(
+          Effect.flatMap(Catalog.Catalog, (catalog) => catalog.health(container.url)).pipe(
+            withCatalog({ healthTimeout })
+          )
+        )
+        yield* container.awaitSeen(({ pendingRequests }) => pendingRequests === 1)
+        yield* passPause(millis, millis)
+        assert.deepInclude(yield* Fiber.join(fiber), { health: "unhealthy", latency: Option.none() })
+        yield* container.awaitSeen(({ pendingRequests }) => pendingRequests === 0)
+      }
+    })
   )
 })
 

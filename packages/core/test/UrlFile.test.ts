@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as NodePath from "@effect/platform-node/NodePath"
 import { assert, it } from "@effect/vitest"
 import * as UrlFile from "@miroir-effect/core/UrlFile"
 import * as Effect from "effect/Effect"
@@ -62,3 +63,18 @@ it("ignores blank lines, spaces around a URL, and comments", () => {
     })
   )
 })
+
+it.scoped("is written whole, over an earlier one, into a folder made on demand, and reads as it was given", () =>
+  Effect.gen(function* () {
+    const fs = yield* FileSystem.FileSystem
+    const folder = yield* fs.makeTempDirectoryScoped()
+    const file = `${folder}/new/hosts.txt`
+    for (const urls of [["http://a:1", "https://b/c"], ["http://d"]]) {
+      yield* UrlFile.write(file, urls)
+      assert.deepStrictEqual(yield* UrlFile.read(file), urls)
+    }
+    assert.deepStrictEqual(yield* fs.readDirectory(`${folder}/new`), ["hosts.txt"])
+    const error = yield* Effect.flip(UrlFile.write(`${file}/below`, ["http://a"]))
+    assert.deepInclude(error, { _tag: "UrlFileError", file: `${file}/below` })
+  }).pipe(Effect.provide([NodeFileSystem.layer, NodePath.layer]))
+)

@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import * as Calibration from "@miroir-effect/core/Calibration"

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The program: runs the command line on Node, and ends as outcome.ts says. */
+
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"

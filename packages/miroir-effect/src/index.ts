@@ -5,6 +5,7 @@
  */
 
 /** @since 0.1.0 */
+
 export * from "@miroir-effect/core"
 
 /** @since 0.1.0 */

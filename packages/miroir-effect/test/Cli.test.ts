@@ -49,8 +49,8 @@ const printed = (args: ReadonlyArray<string>, columns = 0) =>
   }).pipe(environment({}))
 
 const wrong: ReadonlyArray<readonly [args: string, message: string]> = [
-  ["", "A command is missing: calibrate or demo."],
-  ["--log-level debug", "A command is missing: calibrate or demo."],
+  ["", "A command is missing: calibrate, demo, serve, status, tasks or tools."],
+  ["--log-level debug", "A command is missing: calibrate, demo, serve, status, tasks or tools."],
   ["calbrate t --model m", 'Unknown command "calbrate". Did you mean calibrate?'],
   ["frobnicate", 'Unknown command "frobnicate".'],
   ["calibrate t --modle m", 'Unknown option "--modle". Did you mean --model?'],
@@ -74,6 +74,10 @@ const wrong: ReadonlyArray<readonly [args: string, message: string]> = [
     '-k has to be a whole number of at least 1, not "99999999999999999999".'
   ],
   ["--completions tcsh", '--completions is one of sh, bash, fish, zsh, not "tcsh".'],
+  ["tools --surface ui u", '--surface is one of api, mcp, code, not "ui".'],
+  ["tasks --split u", "No containers: give URLs or --url-file FILE, or set MIROIR_URLS or MIROIR_URL_FILE."],
+  ["status --url-file f u", "Give URLs or --url-file, not both."],
+  ["serve --containers 0", '--containers has to be a whole number of at least 1, not "0".'],
   ["demo --seed x", '--seed has to be a whole number of at least 0, not "x".'],
   ["demo and more", "Received unknown argument: 'and'"]
 ]
@@ -140,7 +144,8 @@ miroir-effect --help tells of the options that every command has.
 
   it.effect("fits in narrow terminals, with titles in bold", () =>
     Effect.gen(function* () {
-      for (const args of [["--help"], ["-h", "calibrate"], ["demo", "--help"]]) {
+      for (const command of [[], ["calibrate"], ["tasks"], ["tools"], ["status"], ["serve"], ["demo"]]) {
+        const args = [...command, "--help"]
         const text = yield* printed(args, 44)
         assert.include(text, "\u001b[1mOPTIONS\u001b[0m")
         const widest = Math.max(
@@ -172,8 +177,8 @@ miroir-effect --help tells of the options that every command has.
     Effect.gen(function* () {
       for (const shell of ["sh", "bash", "fish", "zsh"]) {
         const text = yield* printed(["--completions", shell])
-        assert.include(text, "calibrate")
-        assert.match(text, /model/)
+        for (const name of ["calibrate", "tasks", "tools", "status", "serve", "demo"]) assert.include(text, name)
+        for (const option of ["model", "url-file", "surface", "watch"]) assert.include(text, option)
       }
     })
   )

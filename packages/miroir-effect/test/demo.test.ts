@@ -62,6 +62,26 @@ describe("miroir-effect demo", () => {
     assert.notMatch(one.stderr, /\u001b|\r/)
   })
 
+  it("has a folder of its own in each run, or says why there is none", async () => {
+    const outs = await Promise.all(
+      Array.from({ length: 3 }, () =>
+        promisify(execFile)(process.execPath, [bin, "demo", "--out", "a b"], { cwd: folder })
+      )
+    )
+    assert.strictEqual(new Set(outs.map(({ stdout }) => /written to (.*)$/m.exec(stdout)?.[1])).size, 3)
+    for (const { stderr, stdout } of outs) {
+      assert.include(stdout, " of 96 rollouts")
+      assert.match(stderr, /calibrate 'a b\/[^']+\/traces' --model/)
+    }
+    const file = promisify(execFile)(process.execPath, [bin, "demo", "--out", bin], { cwd: folder })
+    const failure = await file.then(
+      () => undefined,
+      (error: { readonly code: number; readonly stderr: string }) => error
+    )
+    assert.strictEqual(failure?.code, 1)
+    assert.match(failure.stderr, /^error: [^\n]+: no folder can be made there: [^\n]+\n$/)
+  })
+
   it("ends at a signal, with the shell's exit code and without a stack", async () => {
     for (const [signal, code] of [
       ["SIGINT", 130],

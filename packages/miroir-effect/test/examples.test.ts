@@ -157,7 +157,7 @@ describe("README.md", () => {
     Effect.gen(function* () {
       const program = yield* bundled("packages/miroir-effect/src/bin.ts")
       const shown = blocks(yield* read("README.md"), "text")
-      for (const command of ["calibrate", "demo"]) {
+      for (const command of ["calibrate", "tasks", "tools", "status", "serve", "demo"]) {
         const { stdout } = yield* run(program, command, "--help")
         assert.include(shown, stdout)
       }

@@ -6,6 +6,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Json from "@miroir-effect/core/Json"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

@@ -8,6 +8,7 @@
  *
  * @since 0.1.0
  */
+
 import type * as Http from "node:http"
 import * as Json from "@miroir-effect/core/Json"
 import * as Cause from "effect/Cause"

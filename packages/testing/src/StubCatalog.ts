@@ -3,12 +3,15 @@
  *
  * @since 0.1.0
  */
+
 import * as Catalog from "@miroir-effect/core/Catalog"
 import { HttpStatusError, InvalidUrls, ToolsError } from "@miroir-effect/core/MiroirError"
 import type { Task, Tool } from "@miroir-effect/core/Protocol"
 import type * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import { missing } from "./internal/answers.js"
 
 /**
@@ -20,15 +23,17 @@ export interface Contents {
   readonly tasks?: Readonly<Record<string, ReadonlyArray<Task>>>
   /** By surface; under `""` where none is asked for. Another surface is a `ToolsError`. */
   readonly tools?: Readonly<Record<string, ReadonlyArray<Tool>>>
+  /** Told at once; an unhealthy container did not answer. */
+  readonly health?: Catalog.Health["health"]
 }
 
 /**
- * The same tasks and tools at every URL. What is not given dies with the method's name.
+ * The same tasks, tools and health at every URL. What is not given dies with the method's name.
  *
  * @since 0.1.0
  * @category layers
  */
-export const of = ({ tasks, tools }: Contents): Layer.Layer<Catalog.Catalog> =>
+export const of = ({ health, tasks, tools }: Contents): Layer.Layer<Catalog.Catalog> =>
   layer({
     answering: ([first]) => (first === undefined ? new InvalidUrls({}) : Effect.succeed(first)),
     ...(tasks === undefined
@@ -46,6 +51,16 @@ export const of = ({ tasks, tools }: Contents): Layer.Layer<Catalog.Catalog> =>
             Effect.fromNullable(tools[surface ?? ""]).pipe(
               Effect.mapError(() => new ToolsError({ url, rpcCode: -32602, reason: "no such surface" }))
             )
+        }),
+    ...(health === undefined
+      ? {}
+      : {
+          health: () =>
+            Effect.succeed(
+              health === "unhealthy"
+                ? { health, reason: Option.some("it did not answer"), latency: Option.none() }
+                : { health, reason: Option.none(), latency: Option.some(Duration.zero) }
+            )
         })
   })
 
@@ -60,5 +75,6 @@ export const layer = (given: Partial<Context.Tag.Service<Catalog.Catalog>> = {})
     answering: () => missing("Catalog.answering"),
     tasks: () => missing("Catalog.tasks"),
     tools: () => missing("Catalog.tools"),
+    health: () => missing("Catalog.health"),
     ...given
   })

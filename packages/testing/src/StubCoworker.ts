@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Coworker from "@miroir-effect/core/Coworker"
 import type { CoworkerFailed } from "@miroir-effect/core/MiroirError"
 import type { ChatMessage } from "@miroir-effect/core/Protocol"

@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+
 import * as BaseUrl from "@miroir-effect/core/BaseUrl"
 import * as Leasing from "@miroir-effect/core/Leasing"
 import { InvalidUrls, NoFreeContainer } from "@miroir-effect/core/MiroirError"

@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+
 import type { PolicyFailed } from "@miroir-effect/core/MiroirError"
 import * as Policy from "@miroir-effect/core/Policy"
 import type * as Context from "effect/Context"

@@ -5,6 +5,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Dialect from "@miroir-effect/core/Dialect"
 import * as Json from "@miroir-effect/core/Json"
 import type { ConnectionLost, EnvError } from "@miroir-effect/core/MiroirError"

@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+
 import type { EpisodeRecord } from "@miroir-effect/core/EpisodeRecord"
 import { TraceError } from "@miroir-effect/core/MiroirError"
 import * as Outcome from "@miroir-effect/core/Outcome"

@@ -118,6 +118,7 @@ describe("what a test did not give dies with its name", () => {
     ["Catalog.answering", Effect.flatMap(Catalog.Catalog, ({ answering }) => answering([]))],
     ["Catalog.tasks", Effect.flatMap(Catalog.Catalog, ({ tasks }) => tasks(url))],
     ["Catalog.tools", Effect.flatMap(Catalog.Catalog, ({ tools }) => tools(url))],
+    ["Catalog.health", Effect.flatMap(Catalog.Catalog, ({ health }) => health(url))],
     [
       "Traces.save",
       Effect.gen(function* () {
@@ -274,13 +275,14 @@ it.effect("canned texts, catalogs and traces fail as the real ones", () =>
     assert.strictEqual((yield* Effect.flip(complete([]))).reason, "empty")
     assert.match(yield* death(complete([])), /more often than the 2 times/)
 
-    const { answering, tasks, tools } = yield* Catalog.Catalog
+    const { answering, health, tasks, tools } = yield* Catalog.Catalog
     assert.strictEqual(yield* answering(["http://a", "http://b"]), "http://a")
     assert.strictEqual((yield* Effect.flip(answering([]))).code, "INVALID_URLS")
     assert.deepStrictEqual(yield* tasks(url), [task])
     assert.strictEqual((yield* Effect.flip(tasks(url, "test"))).code, "HTTP_404")
     assert.deepStrictEqual([yield* tools(url), yield* tools(url, "code")], [[{ name: "all" }], []])
     assert.strictEqual((yield* Effect.flip(tools(url, "mcp"))).code, "TOOLS")
+    assert.strictEqual((yield* health(url)).health, "leased")
 
     const traces = yield* Traces.Traces
     const bad = yield* EpisodeRecord.fromValue({ reward: null, metadata: {} })
@@ -299,7 +301,7 @@ it.effect("canned texts, catalogs and traces fail as the real ones", () =>
   }).pipe(
     Effect.provide([
       StubCoworker.canned(["one", new CoworkerFailed({ url, model: "m", reason: "empty", detail: "it said nothing" })]),
-      StubCatalog.of({ tasks: { train: [task] }, tools: { "": [{ name: "all" }], code: [] } }),
+      StubCatalog.of({ tasks: { train: [task] }, tools: { "": [{ name: "all" }], code: [] }, health: "leased" }),
       StubTraces.memory,
       StubPolicy.canned([{ role: "assistant", content: "hm" }, new PolicyFailed({ model: "m", reason: "down" })], "m")
     ])

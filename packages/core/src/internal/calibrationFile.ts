@@ -1,4 +1,5 @@
 /** The calibration file's text, as Python's `json.dumps(..., indent=2)` writes it. */
+
 import * as Either from "effect/Either"
 import type { CalibrationResult, Classified, TaskCalibration } from "../Calibration.js"
 import * as Json from "../Json.js"

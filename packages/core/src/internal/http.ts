@@ -4,6 +4,7 @@
  * The `HttpClient`'s own spans are off: they would hold what a server put into a redirect, and on failure the request
  * with its headers. The callers have spans of their own.
  */
+
 import type * as Headers from "@effect/platform/Headers"
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
@@ -209,27 +210,54 @@ export type Health = "free" | "leased" | "unhealthy"
 
 const maxHealthBytes = 1024 * 1024
 
+/** What became of a health check. */
+export interface HealthAnswer {
+  readonly health: Health
+  /** Why it is unhealthy, in a few words that are ours. */
+  readonly reason: Option.Option<string>
+  /** Whether there was a whole answer. */
+  readonly answered: boolean
+}
+
 /**
  * Asks a container's health. Never fails: one that cannot be reached, or answers anything else than
- * a JSON object in a 2xx or 503 answer whose status is "healthy", is unhealthy; why is logged at level Debug.
+ * a JSON object in a 2xx or 503 answer whose status is "healthy", is unhealthy.
  */
-export const health = (
+export const checkHealth = (
   base: BaseUrl.BaseUrl,
   token: Option.Option<Redacted.Redacted>,
   timeout: Duration.DurationInput = "2 seconds"
-): Effect.Effect<Health, never, HttpClient.HttpClient> =>
+): Effect.Effect<HealthAnswer, never, HttpClient.HttpClient> =>
   send({ ...toRequest({ base, token, method: "GET", path: ["health"], timeout }), maxBytes: maxHealthBytes }).pipe(
-    Effect.flatMap(readHealth),
+    Effect.map((answer) =>
+      Either.match(readHealth(answer), {
+        onLeft: (reason): HealthAnswer => ({ health: "unhealthy", reason: Option.some(reason), answered: true }),
+        onRight: (health): HealthAnswer => ({ health, reason: Option.none(), answered: true })
+      })
+    ),
     Effect.catchAll(({ reason }) =>
-      Effect.as(Effect.logDebug(`${base.href} is unhealthy: ${reason}`), "unhealthy" as const)
+      Effect.succeed<HealthAnswer>({ health: "unhealthy", reason: Option.some(reason), answered: false })
     )
   )
 
-const readHealth = (answer: Answer): Either.Either<Health, { readonly reason: string }> => {
-  if (!isOk(answer.status) && answer.status !== 503) return Either.left({ reason: `it answered ${answer.status}` })
+/** The same, but for why a container is unhealthy: that is logged at level Debug. */
+export const health = (
+  base: BaseUrl.BaseUrl,
+  token: Option.Option<Redacted.Redacted>,
+  timeout?: Duration.DurationInput
+): Effect.Effect<Health, never, HttpClient.HttpClient> =>
+  Effect.flatMap(checkHealth(base, token, timeout), ({ health, reason }) =>
+    Option.match(reason, {
+      onNone: () => Effect.succeed(health),
+      onSome: (reason) => Effect.as(Effect.logDebug(`${base.href} is unhealthy: ${reason}`), health)
+    })
+  )
+
+const readHealth = (answer: Answer): Either.Either<Health, string> => {
+  if (!isOk(answer.status) && answer.status !== 503) return Either.left(`it answered ${answer.status}`)
   const json = Json.parse(answer.text)
-  if (Either.isLeft(json) || !Json.isObject(json.right)) return Either.left({ reason: "its answer is no JSON object" })
+  if (Either.isLeft(json) || !Json.isObject(json.right)) return Either.left("its answer is no JSON object")
   const { leased, status } = json.right
-  if (status !== "healthy") return Either.left({ reason: 'its status is not "healthy"' })
+  if (status !== "healthy") return Either.left('its status is not "healthy"')
   return Either.right(Json.truthy(leased) ? "leased" : "free")
 }

@@ -1,11 +1,13 @@
 /** `miroir-effect calibrate`: trace files to a calibration file, and what it says as a table. */
+
 import * as Calibration from "@miroir-effect/core/Calibration"
 import * as CalibrationReport from "@miroir-effect/core/CalibrationReport"
 import * as Traces from "@miroir-effect/core/Traces"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { coloured, print, width } from "../internal/terminal.js"
+import { report } from "../internal/report.js"
+import { print } from "../internal/terminal.js"
 
 interface Options {
   readonly traces: ReadonlyArray<string>
@@ -21,21 +23,9 @@ export const calibrate = Effect.fnUntraced(
     const result = yield* calibration.calibrate({ traces, model, k: Option.getOrUndefined(k) })
     // Before anything is printed: who reads it may go away.
     yield* calibration.write(out, result)
-    if (json) {
-      yield* print(Calibration.encode(result))
-    } else {
-      const table = CalibrationReport.table(result, { width: Option.getOrUndefined(yield* width) })
-      const summary = CalibrationReport.summary(result, { file: out })
-      yield* print(`${(yield* coloured) ? paint(table) : table}\n\n${summary}`)
-    }
+    if (json) yield* print(Calibration.encode(result))
+    else yield* report(result, out)
     yield* Effect.forEach(CalibrationReport.warnings(result), (warning) => Effect.logWarning(warning))
   },
   Effect.provide(Calibration.layer.pipe(Layer.provide(Traces.layer)))
 )
-
-/** Colours the classes. A class is what stands before the eight figures of a row, whatever the task's id holds. */
-const paint = (table: string): string =>
-  table.replace(
-    /(?<= )(solved|learnable|out_of_reach)(?=(?: +[\d.-]+){8}$)/gm,
-    (name: string) => `\u001b[${name === "solved" ? 32 : name === "learnable" ? 33 : 31}m${name}\u001b[39m`
-  )

@@ -1,4 +1,5 @@
 /** A command line that cannot be what its writer meant: exit code 2, where every other failure is 1. */
+
 import * as Data from "effect/Data"
 
 export class WrongUsage extends Data.TaggedError("WrongUsage")<{

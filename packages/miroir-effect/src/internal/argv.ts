@@ -6,6 +6,7 @@
  * behind a flag, takes what follows a `--` for options of its own, matches options whatever their case, and says
  * nothing at all when an option is given twice. What options there are is read from the commands' own declarations.
  */
+
 import * as AutoCorrect from "@effect/cli/AutoCorrect"
 import * as BuiltInOptions from "@effect/cli/BuiltInOptions"
 import * as CliConfig from "@effect/cli/CliConfig"
@@ -56,7 +57,7 @@ export const normalize = <A>(
     }
     if (command === undefined) {
       const commands = Array.from(HashMap.keys(CommandDescriptor.getSubcommands(root))).sort()
-      return yield* wrong(`A command is missing: ${commands.join(" or ")}.`)
+      return yield* wrong(`A command is missing: ${commands.join(", ").replace(/, (\S+)$/, " or $1")}.`)
     }
     if (positional.includes("")) return yield* wrong("An argument is empty.", command)
     const missing = declarations.filter((declaration) => {

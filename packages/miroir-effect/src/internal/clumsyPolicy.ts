@@ -2,6 +2,7 @@
  * The demo's policy: it knows how each of the office's tasks is solved, and makes mistakes. Which ones is drawn from a
  * seed, by task and attempt, so that a demo can be run again.
  */
+
 import * as Json from "@miroir-effect/core/Json"
 import * as Policy from "@miroir-effect/core/Policy"
 import * as OfficeOracle from "@miroir-effect/env/OfficeOracle"

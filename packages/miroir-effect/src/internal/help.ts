@@ -3,6 +3,7 @@
  * without the stock sentences that say again what the usage shows. (It would print it in lines of any length, with
  * blank ones between them, and coloured wherever it goes.)
  */
+
 import * as CliConfig from "@effect/cli/CliConfig"
 import * as CommandDescriptor from "@effect/cli/CommandDescriptor"
 import type * as HelpDoc from "@effect/cli/HelpDoc"

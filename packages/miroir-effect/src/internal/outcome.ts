@@ -1,4 +1,5 @@
 /** How a run of the command line ends: its exit code, and what it says of a failure, in a line or two. */
+
 import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"

@@ -1,4 +1,5 @@
 /** How a run of rollouts is shown: a live line on a terminal, elsewhere a line every ten seconds and at the end. */
+
 import type * as Rollout from "@miroir-effect/core/Rollout"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

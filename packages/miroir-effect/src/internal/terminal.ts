@@ -1,4 +1,5 @@
 /** What the terminal, or what stands in its place, gets to see: results on stdout, all else on stderr. */
+
 import * as Terminal from "@effect/platform/Terminal"
 import * as Cause from "effect/Cause"
 import * as Config from "effect/Config"
@@ -15,12 +16,16 @@ import * as Option from "effect/Option"
 /** The results could not be written: a full disk, say. */
 export class OutputFailed extends Data.TaggedError("OutputFailed")<{ readonly message: string }> {}
 
-/** Writes results to stdout, with a line end behind them. A reader that has gone away (`| head`) wants no more of them, which is no failure. */
-export const print = (text: string): Effect.Effect<void, OutputFailed, Terminal.Terminal> =>
+/**
+ * Writes results to stdout, with a line end behind them. Tells whether there still is a reader: one that has gone away
+ * (`| head`) wants no more of them, which is no failure.
+ */
+export const write = (text: string): Effect.Effect<boolean, OutputFailed, Terminal.Terminal> =>
   Effect.flatMap(Terminal.Terminal, (terminal) => terminal.display(text.endsWith("\n") ? text : `${text}\n`)).pipe(
+    Effect.as(true),
     Effect.catchAll(({ cause }) =>
       errorCode(cause) === "EPIPE"
-        ? Effect.void
+        ? Effect.succeed(false)
         : Effect.fail(
             new OutputFailed({
               message: `The results could not be written to stdout (${errorCode(cause) ?? "no reason"}).`
@@ -29,15 +34,23 @@ export const print = (text: string): Effect.Effect<void, OutputFailed, Terminal.
     )
   )
 
-/** Whether stdout wants colour: it is a terminal, and nobody said no (https://no-color.org). */
-export const coloured: Effect.Effect<boolean, never, Terminal.Terminal> = Effect.gen(function* () {
+/** Writes results to stdout, whether or not there still is a reader. */
+export const print = (text: string): Effect.Effect<void, OutputFailed, Terminal.Terminal> => Effect.asVoid(write(text))
+
+/** Whether stdout is a terminal on which the cursor can be moved. */
+export const isLive: Effect.Effect<boolean, never, Terminal.Terminal> = Effect.gen(function* () {
   const terminal = yield* Terminal.Terminal
-  const refused = yield* Config.nonEmptyString("NO_COLOR").pipe(Effect.isSuccess)
   const kind = yield* Config.string("TERM").pipe(
     Config.withDefault(""),
     Effect.orElseSucceed(() => "")
   )
-  return (yield* terminal.isTTY) && !refused && kind !== "dumb"
+  return (yield* terminal.isTTY) && kind !== "dumb"
+})
+
+/** Whether stdout wants colour: it is a terminal, and nobody said no (https://no-color.org). */
+export const coloured: Effect.Effect<boolean, never, Terminal.Terminal> = Effect.gen(function* () {
+  const refused = yield* Config.nonEmptyString("NO_COLOR").pipe(Effect.isSuccess)
+  return (yield* isLive) && !refused
 })
 
 /** Columns of the terminal on stdout; none where stdout goes elsewhere. */
@@ -49,6 +62,13 @@ export const width: Effect.Effect<Option.Option<number>, never, Terminal.Termina
       Option.liftPredicate((columns) => columns > 0)
     )
 )
+
+/** Columns and lines of the terminal on stdout; 80 and 24 where it does not tell them. */
+export const size: Effect.Effect<{ readonly columns: number; readonly rows: number }, never, Terminal.Terminal> =
+  Effect.gen(function* () {
+    const terminal = yield* Terminal.Terminal
+    return { columns: (yield* terminal.columns) || 80, rows: (yield* terminal.rows) || 24 }
+  })
 
 /**
  * A log in one line: `warning: ...`, `error: ...`; progress (level info) as it is. A cause is told in the same line, and

@@ -1,2 +1,3 @@
 /** As in package.json, which the bundle does not hold. */
+
 export const version = "0.1.0"

@@ -1,4 +1,5 @@
 /** What a test says a stub answers: the next of a list, or what a function makes of the call. */
+
 import * as Effect from "effect/Effect"
 
 /** An error of this library is an effect that fails with itself, so that it can stand among the answers as it is. */

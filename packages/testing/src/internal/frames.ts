@@ -1,4 +1,5 @@
 /** What stubs need to see of a client's frame. */
+
 import * as Json from "@miroir-effect/core/Json"
 import * as Either from "effect/Either"
 

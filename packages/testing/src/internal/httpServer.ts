@@ -3,6 +3,7 @@
  * when its scope closes. Its clock is the live one, since it plays a peer out there: a test's TestClock must
  * not stop it.
  */
+
 import * as Http from "node:http"
 import type * as Net from "node:net"
 import * as Json from "@miroir-effect/core/Json"

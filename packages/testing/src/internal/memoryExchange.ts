@@ -2,6 +2,7 @@
  * An exchange without a socket: questions are answered in the same process, one at a time. It breaks where a real
  * one does. Unlike a connection it can die, so that a test sees at once what it forgot to script.
  */
+
 import * as Json from "@miroir-effect/core/Json"
 import { ConnectionLost, type EnvError, UnexpectedReply } from "@miroir-effect/core/MiroirError"
 import type * as Protocol from "@miroir-effect/core/Protocol"

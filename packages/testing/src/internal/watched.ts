@@ -1,4 +1,5 @@
 /** What a stub has seen so far, and waiting for it to have seen more: by event, never by the clock. */
+
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 
