@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -27,8 +28,9 @@ export interface BaseUrl {
  * @category constructors
  */
 export const parse = (text: string): Either.Either<BaseUrl, InvalidUrls> => {
-  const invalid = Either.left(new InvalidUrls({ url: withoutUserinfo(text) }))
-  if (!/^https?:\/\/[^/\\?#\s][^\s]*$/i.test(text) || !URL.canParse(text)) return invalid
+  if (!/^https?:\/\/[^/\\?#\s][^\s]*$/i.test(text) || !URL.canParse(text)) {
+    return Either.left(new InvalidUrls({ url: withoutUserinfo(text) }))
+  }
   const url = new URL(text)
   const userinfo = `${decoded(url.username)}:${decoded(url.password)}`
   return Either.right({

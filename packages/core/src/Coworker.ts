@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+
 import type * as HttpClient from "@effect/platform/HttpClient"
 import * as Config from "effect/Config"
 import * as ConfigError from "effect/ConfigError"

@@ -5,6 +5,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import { EpisodeRecord } from "./EpisodeRecord.js"

@@ -4,7 +4,9 @@
  *
  * @since 0.1.0
  */
+
 import * as Either from "effect/Either"
+import * as Option from "effect/Option"
 import * as Json from "./Json.js"
 
 /**
@@ -57,6 +59,16 @@ export class EpisodeRecord {
     return Number.isFinite(reward) ? reward : null
   }
 
+  /** The task's id; none where the record does not tell. */
+  get taskId(): Option.Option<string> {
+    return stringOf(this.value.task_id)
+  }
+
+  /** The version of the task; none where the record does not tell. */
+  get taskHash(): Option.Option<string> {
+    return stringOf(this.metadata.task_hash)
+  }
+
   get metadata(): Json.JsonObject {
     return objectOrEmpty(this.value.metadata)
   }
@@ -74,6 +86,11 @@ export class EpisodeRecord {
   /** The record as one line of ASCII JSON, without a line end: the form it has in a trace file. */
   get line(): string {
     return Json.toPythonLine(this.source())
+  }
+
+  /** For `JSON.stringify`, which cannot write every record: it fails on integers above 2^53. `line` has all digits. */
+  toJSON(): Json.JsonObject {
+    return this.value
   }
 
   /** The record with one more member at its end, which must not be there yet. */
@@ -105,3 +122,6 @@ export const metrics = (record: Json.JsonObject): Json.JsonObject => {
 }
 
 const objectOrEmpty = (value: Json.Json | undefined): Json.JsonObject => (Json.isObject(value) ? value : {})
+
+const stringOf = (value: Json.Json | undefined): Option.Option<string> =>
+  typeof value === "string" ? Option.some(value) : Option.none()

@@ -8,6 +8,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Schema from "effect/Schema"
 import { counted, listed, shown, visible } from "./internal/text.js"
 

@@ -7,7 +7,7 @@
  * @since 0.1.0
  */
 import { Socket } from "node:net"
-import type * as HttpClient from "@effect/platform/HttpClient"
+import * as HttpClient from "@effect/platform/HttpClient"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -48,11 +48,48 @@ const makeDispatcher = Effect.acquireRelease(
     })
 )
 
+/** How many requests are begun in one turn of the event loop. */
+const requestsATurn = 8
+
+/**
+ * Lets so many pass in each turn of the event loop: hundreds at once would keep it busy for as long as it takes to send
+ * them all, and the first answers waiting.
+ */
+const inTurns = (atOnce: number): Effect.Effect<void> => {
+  let left = atOnce
+  const waiting = new Set<() => void>()
+  const nextTurn = (): void => {
+    left = atOnce
+    for (const pass of waiting) {
+      if (left === 0) break
+      waiting.delete(pass)
+      pass()
+    }
+  }
+  return Effect.async((resume) => {
+    const pass = (): void => {
+      if (left-- === atOnce) setImmediate(nextTurn)
+      resume(Effect.void)
+    }
+    if (left > 0) return pass()
+    waiting.add(pass)
+    return Effect.sync(() => {
+      waiting.delete(pass)
+    })
+  })
+}
+
+const paced = Effect.map(HttpClient.HttpClient, (client) => {
+  const turn = inTurns(requestsATurn)
+  return HttpClient.transform(client, (response) => Effect.zipRight(turn, response))
+})
+
 /**
  * @since 0.1.0
  * @category layers
  */
-export const layer: Layer.Layer<HttpClient.HttpClient> = NodeHttpClient.layerUndiciWithoutDispatcher.pipe(
+export const layer: Layer.Layer<HttpClient.HttpClient> = Layer.effect(HttpClient.HttpClient, paced).pipe(
+  Layer.provide(NodeHttpClient.layerUndiciWithoutDispatcher),
   Layer.provide(
     Layer.scoped(
       NodeHttpClient.Dispatcher,

@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Either from "effect/Either"
 import type { EpisodeRecord } from "./EpisodeRecord.js"
 

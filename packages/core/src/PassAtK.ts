@@ -12,6 +12,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Binary from "./internal/binary.js"
 
 /**

@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Json from "./Json.js"

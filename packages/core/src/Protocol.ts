@@ -8,6 +8,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Either from "effect/Either"
 import * as Json from "./Json.js"
 import { EnvError, UnexpectedReply } from "./MiroirError.js"

@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
@@ -34,21 +35,21 @@ import * as Traces from "./Traces.js"
 export interface Plan {
   readonly tasks: ReadonlyArray<Task>
   /** How often each task; default 8. */
-  readonly rollouts?: number
+  readonly rollouts?: number | undefined
   /** The containers' base URLs. */
   readonly urls: ReadonlyArray<string>
   /** Workers, each with a container of its own; default as many as there are URLs. */
-  readonly concurrency?: number
+  readonly concurrency?: number | undefined
   /** The folder that the records are saved to. */
   readonly traces: string
   /** The tools that the policy is offered; default `api`. */
-  readonly surface?: Surface
+  readonly surface?: Surface | undefined
   /** The step budget of a task that names none; default 50. */
-  readonly maxSteps?: number
+  readonly maxSteps?: number | undefined
   /** The env's limit on an episode, in whole seconds; default its own. */
-  readonly maxSeconds?: number
+  readonly maxSeconds?: number | undefined
   /** The day in the prompts, as `YYYY-MM-DD`; default today, in UTC. */
-  readonly today?: string
+  readonly today?: string | undefined
 }
 
 /**
@@ -128,14 +129,15 @@ export const make = Effect.fnUntraced(function* (coworker: Option.Option<Context
     const budget = typeof task.max_steps === "number" ? task.max_steps : (plan.maxSteps ?? 50)
     yield* session.reset(task.id, { coworkers: Option.isSome(answers), maxSeconds: plan.maxSeconds ?? null })
     const messages: Array<ChatMessage> = [{ role: "user", content: Prompt.prompt(task, today) }]
+    const ended = (stop: Stop) => ({ stop, messages })
     let steps = 0
     while (steps < budget) {
       const message = yield* policy.next({ ...place, messages: [...messages], tools })
       messages.push(message)
       const calls = message.tool_calls ?? []
-      if (calls.length === 0) return "no_tool_call"
+      if (calls.length === 0) return ended("no_tool_call")
       for (const call of calls) {
-        if (steps++ >= budget) return "budget"
+        if (steps++ >= budget) return ended("budget")
         const { arguments: args, name } = call.function
         const stepped = yield* session.step(name, args === "" ? "{}" : args).pipe(
           Effect.map(Either.right),
@@ -147,16 +149,16 @@ export const make = Effect.fnUntraced(function* (coworker: Option.Option<Context
         messages.push({ role: "tool", tool_call_id: call.id, content: Json.stringify(observation) })
         if (Either.isLeft(stepped)) continue
         if (Option.isSome(answers)) yield* answers.value.answerCoworkers(session)
-        if (stepped.right.done) return "done"
+        if (stepped.right.done) return ended("done")
       }
     }
-    return "budget"
+    return ended("budget")
   })
 
   const roll = (session: Session.Service, place: Place, plan: Plan, tools: ReadonlyArray<Tool>, today: string) =>
     Effect.gen(function* () {
       const started = yield* Clock.currentTimeMillis
-      const stop: Stop = yield* converse(session, place, plan, tools, today)
+      const { messages, stop } = yield* converse(session, place, plan, tools, today)
       const finished = yield* session.finish
       const seconds = ((yield* Clock.currentTimeMillis) - started) / 1000
       const record = finished.record.with("rollout", {
@@ -164,9 +166,10 @@ export const make = Effect.fnUntraced(function* (coworker: Option.Option<Context
         attempt: place.attempt,
         started: new Date(started).toISOString(),
         seconds,
-        stop
+        stop,
+        messages
       })
-      return { stop, finished: { ...finished, record } }
+      return { stop, messages, finished: { ...finished, record } }
     })
 
   const run = (plan: Plan): Stream.Stream<Event, RolloutError> =>

@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+
 import { randomUUID } from "node:crypto"
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
@@ -32,11 +33,12 @@ import type { Ask, Exchange } from "./SessionExchange.js"
  * @since 0.1.0
  * @category models
  */
+
 export interface ResetOptions {
   /** The env's limit on the episode, in seconds, of which it gets whole ones; default null, the env's own. */
-  readonly maxSeconds?: number | null
+  readonly maxSeconds?: number | null | undefined
   /** Whether somebody answers for the coworkers; default false. */
-  readonly coworkers?: boolean
+  readonly coworkers?: boolean | undefined
 }
 
 /**
@@ -88,7 +90,7 @@ export interface Service {
   readonly coworkerReply: (
     coworker: string,
     text: string,
-    options?: { readonly episodeId?: string }
+    options?: { readonly episodeId?: string | undefined }
   ) => Effect.Effect<Option.Option<number | null>, ExchangeError>
   /** The env's own state. */
   readonly state: Effect.Effect<Json.JsonObject, ExchangeError>
@@ -162,7 +164,7 @@ export const make = Effect.fnUntraced(function* (
     broken: exchange.broken,
     episodeId: Effect.sync(() => Option.fromNullable(current?.id)),
 
-    reset: (taskId, options = {}) =>
+    reset: (taskId, { coworkers = false, maxSeconds = null } = {}) =>
       exchange.hold((ask) =>
         Effect.gen(function* () {
           current = undefined
@@ -171,8 +173,8 @@ export const make = Effect.fnUntraced(function* (
           const episode = dialect.episode(url, {
             taskId,
             episodeId: id,
-            maxSeconds: options.maxSeconds == null ? null : Math.ceil(options.maxSeconds),
-            coworkers: options.coworkers ?? false
+            maxSeconds: maxSeconds === null ? null : Math.ceil(maxSeconds),
+            coworkers
           })
           annotations = { container: url, task_id: taskId, episode_id: id }
           span = yield* Effect.makeSpan("miroir.episode", { captureStackTrace: false, attributes: annotations })

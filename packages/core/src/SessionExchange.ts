@@ -8,6 +8,7 @@
  *
  * @since 0.1.0
  */
+
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as DefaultServices from "effect/DefaultServices"

@@ -5,6 +5,7 @@
  *
  * @since 0.1.0
  */
+
 import type * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"

@@ -6,6 +6,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Metric from "effect/Metric"
 import * as MetricBoundaries from "effect/MetricBoundaries"
 import * as MetricKey from "effect/MetricKey"

@@ -5,6 +5,7 @@
  *
  * @since 0.1.0
  */
+
 import { hostname } from "node:os"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"

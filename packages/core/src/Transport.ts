@@ -7,6 +7,7 @@
  *
  * @since 0.1.0
  */
+
 import { constants, isUtf8 } from "node:buffer"
 import * as Config from "effect/Config"
 import * as Context from "effect/Context"
@@ -30,13 +31,13 @@ import { ConnectionFailed, ConnectionLost } from "./MiroirError.js"
  */
 export interface Settings {
   /** How long a handshake may take, its redirects included. Default 30 s. */
-  readonly handshakeTimeout: Duration.Duration
+  readonly handshakeTimeout: Duration.DurationInput
   /** Between pings. Zero or infinity turns them off. Default 20 s. */
-  readonly pingInterval: Duration.Duration
+  readonly pingInterval: Duration.DurationInput
   /** So many pings in a row unanswered break the connection. Default 3. */
   readonly maxMissedPings: number
   /** How long a close may take before the socket is cut. Default 2 s. */
-  readonly closeTimeout: Duration.Duration
+  readonly closeTimeout: Duration.DurationInput
 }
 
 /**
@@ -300,7 +301,7 @@ class Socket implements Connection {
     this.socket.terminate()
   }
 
-  shutdown(timeout: Duration.Duration): Effect.Effect<void> {
+  shutdown(timeout: Duration.DurationInput): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.close()
       // A finalizer is uninterruptible, and a timeout works by interruption.
@@ -334,7 +335,7 @@ class Socket implements Connection {
 
 /** Pings for as long as the scope lasts. */
 const keepAlive = (socket: Socket, settings: Settings): Effect.Effect<void, never, Scope.Scope> => {
-  const interval = settings.pingInterval
+  const interval = Duration.decode(settings.pingInterval)
   if (Duration.toMillis(interval) === 0 || !Duration.isFinite(interval)) return Effect.void
   const beat = Effect.sync(() => {
     if (socket.unanswered < settings.maxMissedPings) return socket.ping()

@@ -2,6 +2,7 @@
  * A model behind an OpenAI-compatible `chat/completions`: one request without streaming, its failures told apart, and
  * repeated on a schedule where a repeat may mend them. Reads what such servers really send.
  */
+
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as Clock from "effect/Clock"
 import * as Data from "effect/Data"

@@ -1,4 +1,5 @@
 /** The order in which Python sorts strings. */
+
 import * as Order from "effect/Order"
 
 /** By code points; the built-in order, by UTF-16 units, puts U+FF5E behind U+1F600. */

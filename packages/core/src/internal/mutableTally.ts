@@ -2,6 +2,7 @@
  * A tally while it is made: for each task a row of numbers in one piece of memory. Records come in any order of tasks,
  * and with 100,000 of those it is the accesses to memory that take the time.
  */
+
 import type { Outcome } from "../Outcome.js"
 import type { Tally, TaskTally } from "../Tally.js"
 import { byCodePoints } from "./codePoints.js"

@@ -1,4 +1,5 @@
 /** Numbers and strings as Python writes them. */
+
 import { toPythonLine } from "../Json.js"
 import * as Binary from "./binary.js"
 

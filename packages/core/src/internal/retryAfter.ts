@@ -1,4 +1,5 @@
 /** How long a server asks to be left alone. */
+
 import type * as Headers from "@effect/platform/Headers"
 import * as Duration from "effect/Duration"
 

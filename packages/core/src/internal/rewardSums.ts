@@ -6,6 +6,7 @@
  * Precision Floating-Point Arithmetic and Fast Robust Geometric Predicates", 1997;
  * Python's math.fsum does the same.
  */
+
 import * as Binary from "./binary.js"
 
 export interface RewardSums {

@@ -3,6 +3,7 @@
  * only once: a hash table from a pair's spelling (the bytes between the quotes) to
  * its task's number, so that the hundred thousandth record makes no new string.
  */
+
 import { constants, isUtf8 } from "node:buffer"
 import type { Memory } from "./traceScan.js"
 

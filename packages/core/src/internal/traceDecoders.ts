@@ -1,4 +1,5 @@
 /** What is made of a trace file's lines: records, or only their tally, which is much faster. */
+
 import * as Either from "effect/Either"
 import type { EpisodeRecord } from "../EpisodeRecord.js"
 import * as Outcome from "../Outcome.js"

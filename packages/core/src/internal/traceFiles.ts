@@ -1,4 +1,5 @@
 /** Finds trace files, opens them, gzip or not, and decodes their lines as a stream. */
+
 import { closeSync, createReadStream, open as openFile } from "node:fs"
 import { Socket } from "node:net"
 import type { Readable } from "node:stream"

@@ -2,6 +2,7 @@
  * Cuts bytes into lines and has each decoded, in two pieces of memory that are used
  * in turn: they grow with the longest line, not with the file.
  */
+
 import { constants, isUtf8 } from "node:buffer"
 import * as Either from "effect/Either"
 import { EpisodeRecord } from "../EpisodeRecord.js"
@@ -44,7 +45,7 @@ export class TraceLines<A> {
   /** `size` is about how many bytes it takes at a time. */
   constructor(
     private readonly decoder: LineDecoder<A>,
-    private readonly size = 1 << 21
+    private readonly size = 1 << 22
   ) {
     this.whole = memoryOf(size)
     this.next = memoryOf(size)

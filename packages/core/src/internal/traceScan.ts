@@ -8,6 +8,7 @@
  * JSON parser, which then has the last word. Of the skipped values only the
  * strings' ends and the balance of the brackets are checked.
  */
+
 import { isUtf8 } from "node:buffer"
 
 const newline = 0x0a

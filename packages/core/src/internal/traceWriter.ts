@@ -1,4 +1,5 @@
 /** The one file of a folder to which this process appends its records. */
+
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
