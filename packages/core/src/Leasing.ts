@@ -6,6 +6,7 @@
  *
  * @since 0.1.0
  */
+
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as Clock from "effect/Clock"
@@ -233,7 +234,7 @@ export const make = Effect.fnUntraced(function* (
     // What comes at the last moment is taken, unless nobody is there any more to take it.
     if (grant === undefined) return yield* Effect.map(settled, ({ session }) => session)
     if (Exit.isFailure(settled) && Exit.isInterrupted(settled)) {
-      desk.grantOn(grant)
+      yield* desk.grantOn(grant)
       return yield* Effect.failCause(settled.cause)
     }
     yield* Metric.incrementBy(Telemetry.leasesHeld, 1)

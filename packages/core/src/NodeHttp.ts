@@ -6,6 +6,7 @@
  *
  * @since 0.1.0
  */
+
 import { Socket } from "node:net"
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"

@@ -84,6 +84,8 @@ export type Event =
   | (Place & {
       readonly _tag: "Saved"
       readonly stop: Stop
+      /** The whole conversation: the prompt, then assistant and tool messages in turn. */
+      readonly messages: ReadonlyArray<ChatMessage>
       readonly finished: Session.Finished
       readonly file: string
     })

@@ -33,7 +33,6 @@ import type { Ask, Exchange } from "./SessionExchange.js"
  * @since 0.1.0
  * @category models
  */
-
 export interface ResetOptions {
   /** The env's limit on the episode, in seconds, of which it gets whole ones; default null, the env's own. */
   readonly maxSeconds?: number | null | undefined

@@ -1,8 +1,8 @@
 /**
  * What there is to watch: the metrics, by name. Spans are `miroir.lease`,
- * `miroir.exchange`, `miroir.completion` and `miroir.episode`; logs carry the same
- * annotations (`container`, `task_id`, `episode_id`). All of it is Effect's own,
- * so that @effect/opentelemetry exports it as it stands.
+ * `miroir.episode`, `miroir.exchange`, `miroir.completion` and `miroir.catalog`;
+ * logs carry the same annotations (`container`, `task_id`, `episode_id`). All of it
+ * is Effect's own, so that @effect/opentelemetry exports it as it stands.
  *
  * @since 0.1.0
  */
@@ -86,7 +86,7 @@ export const exchange: Readonly<Record<RequestType, Metric.Metric.Histogram<numb
 }
 
 function exchangeOf(type: RequestType): Metric.Metric.Histogram<number> {
-  // Tagged as a key: a tagged metric looks its histogram up anew with each update, which is a third of a step's own time.
+  // Tagged as a key: a tagged metric looks its histogram up anew with each update.
   return MetricKey.histogram("miroir_exchange_seconds", seconds, "How long an exchange took").pipe(
     MetricKey.tagged("type", type),
     Metric.fromMetricKey

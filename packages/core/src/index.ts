@@ -5,7 +5,6 @@
  */
 
 /** @since 0.1.0 */
-
 export * as BaseUrl from "./BaseUrl.js"
 
 /** @since 0.1.0 */

@@ -25,13 +25,13 @@ export const calibrated = (urls: ReadonlyArray<string>, folder: string) =>
     const tasks = yield* Coworker.answerable(all, false)
 
     const traces = `${folder}/traces`
-    yield* rollout
-      .run({ tasks, rollouts: 4, urls, traces })
-      .pipe(
-        Stream.runForEach((event) =>
-          event._tag === "Failed" ? Effect.logWarning(event.task.id, event.error.message) : Effect.void
-        )
-      )
+    yield* rollout.run({ tasks, rollouts: 4, urls, traces }).pipe(
+      Stream.runForEach((event) => {
+        if (event._tag === "Failed") return Effect.logWarning(event.task.id, event.error.message)
+        if (event._tag === "Saved") return Effect.logDebug(event.finished.reward, event.messages) // what RL learns from
+        return Effect.void
+      })
+    )
 
     const result = yield* calibration.calibrate({ traces, model: "filer" })
     yield* calibration.write(`${folder}/calibration.json`, result)

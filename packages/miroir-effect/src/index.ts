@@ -5,7 +5,6 @@
  */
 
 /** @since 0.1.0 */
-
 export * from "@miroir-effect/core"
 
 /** @since 0.1.0 */

@@ -79,7 +79,7 @@ describe("miroir-effect demo", () => {
       (error: { readonly code: number; readonly stderr: string }) => error
     )
     assert.strictEqual(failure?.code, 1)
-    assert.match(failure.stderr, /^error: [^\n]+: no folder can be made there: [^\n]+\n$/)
+    assert.match(failure?.stderr ?? "", /^error: [^\n]+: no folder can be made there: [^\n]+\n$/)
   })
 
   it("ends at a signal, with the shell's exit code and without a stack", async () => {

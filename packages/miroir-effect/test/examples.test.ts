@@ -5,19 +5,28 @@ import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import { assert, describe, it } from "@effect/vitest"
+import * as Catalog from "@miroir-effect/core/Catalog"
 import * as Json from "@miroir-effect/core/Json"
+import * as Leasing from "@miroir-effect/core/Leasing"
 import * as MiroirError from "@miroir-effect/core/MiroirError"
+import * as NodeHttp from "@miroir-effect/core/NodeHttp"
+import * as Rollout from "@miroir-effect/core/Rollout"
 import * as EnvServer from "@miroir-effect/env/EnvServer"
 import * as Office from "@miroir-effect/env/Office"
+import * as ChatEndpoint from "@miroir-effect/testing/ChatEndpoint"
 import * as ScriptedContainer from "@miroir-effect/testing/ScriptedContainer"
+import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { build } from "esbuild"
 import * as Miroir from "miroir-effect/Miroir"
+import { container } from "../examples/environment.js"
 import { reward } from "../examples/errors.js"
+import { chat } from "../examples/policy.js"
 import { calibrated } from "../examples/rollout.js"
 
 const at = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
@@ -101,6 +110,57 @@ describe("the examples", () => {
     }).pipe(Effect.provide([NodeContext.layer, quiet]))
   )
 
+  it.scopedLive("an environment of one's own is served, leased and played", () =>
+    Effect.gen(function* () {
+      const { url } = yield* container
+      const leasing = yield* Leasing.Leasing
+      const session = yield* leasing.lease({ urls: [url], waitBusy: false })
+      yield* session.reset("leave-three")
+      const refused = yield* session.step("take_bottles", { count: 6 })
+      assert.deepInclude(refused.observation, { error: { type: "too_many", message: "There are only 5." } })
+      const taken = yield* session.step("take_bottles", { count: 2 })
+      assert.deepInclude(taken.observation, { result: { left: 3 }, error: null })
+      assert.strictEqual((yield* session.finish).reward, 1)
+      yield* session.reset("leave-three")
+      assert.strictEqual((yield* session.finish).reward, 0)
+    }).pipe(Effect.provide(Miroir.layer()))
+  )
+
+  it.scopedLive("a chat model is the policy, and its conversation is told and saved", () =>
+    Effect.gen(function* () {
+      const { url } = yield* container
+      const call = { id: "c", type: "function", function: { name: "take_bottles", arguments: '{"count":2}' } }
+      const said = [
+        { role: "assistant", content: null, tool_calls: [call] },
+        { role: "assistant", content: "Done." }
+      ]
+      const endpoint = yield* ChatEndpoint.make({
+        answers: [...said.map((message) => ({ message })), { status: 500, text: "" }]
+      })
+      const services = Rollout.layer.pipe(
+        Layer.provide(chat(endpoint.url, "toy")),
+        Layer.provide(NodeHttp.layer),
+        Layer.provideMerge(Miroir.layer())
+      )
+      const traces = yield* temporary
+      const [saved, failed] = yield* Effect.gen(function* () {
+        const rollout = yield* Rollout.Rollout
+        const tasks = yield* Effect.flatMap(Catalog.Catalog, (catalog) => catalog.tasks(url))
+        const events = yield* Stream.runCollect(rollout.run({ tasks, rollouts: 2, urls: [url], traces }))
+        return Chunk.toReadonlyArray(events).filter(({ _tag }) => _tag === "Saved" || _tag === "Failed")
+      }).pipe(Effect.provide(services))
+      if (saved?._tag !== "Saved" || failed?._tag !== "Failed") return assert.fail("one was to be saved, one to fail")
+      assert.strictEqual(saved.finished.reward, 1)
+      const { messages } = saved
+      assert.deepStrictEqual([messages[1], messages[3]], said)
+      assert.deepInclude(saved.finished.record.value.rollout, { model: "toy", stop: "no_tool_call", messages })
+      assert.strictEqual(failed.error._tag, "PolicyFailed")
+      const asked = (yield* endpoint.requests).map(({ body }) => body)
+      assert.deepInclude(asked[1], { model: "toy", messages: messages.slice(0, 3) })
+      assert.include(Json.stringify(asked[0] ?? null), '"name":"take_bottles"')
+    }).pipe(Effect.provide([NodeContext.layer, quiet]))
+  )
+
   it.scopedLive("a lost connection costs one more lease, and a full container is no failure", () =>
     Effect.gen(function* () {
       const replies = new Map<string, Json.Json>([
@@ -143,7 +203,8 @@ describe("README.md", () => {
   it.effect("shows the examples, all of them, and no other code", () =>
     Effect.gen(function* () {
       const readme = yield* read("README.md")
-      const files = ["examples/episode.ts", "examples/rollout.ts", "examples/errors.ts", "test/pipeline.test.ts"]
+      const examples = ["episode", "rollout", "policy", "environment", "errors"].map((name) => `examples/${name}.ts`)
+      const files = [...examples, "test/pipeline.test.ts"]
       const regions = yield* Effect.forEach(files, (file) =>
         Effect.map(read(`packages/miroir-effect/${file}`), (text) =>
           Array.from(text.matchAll(/^\/\/ #region \w+\n(.*?)^\/\/ #endregion$/gms), ([, region = ""]) => region)

@@ -6,7 +6,6 @@
  */
 
 /** @since 0.1.0 */
-
 export * as ChatEndpoint from "./ChatEndpoint.js"
 
 /** @since 0.1.0 */

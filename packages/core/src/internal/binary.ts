@@ -1,7 +1,6 @@
 /** Doubles as exact binary fractions, and back with one rounding. */
 
 /** `mantissa * 2 ** exponent`, exactly. */
-
 export interface Binary {
   readonly mantissa: bigint
   readonly exponent: number

@@ -10,10 +10,16 @@
  * 3. A door (a container and a token) is watched, that is asked for its health about once a second, for as long as
  *    somebody waits at it and the container is idle; at most one probe is under way at a door.
  * 4. An opening is for a waiter: one each, and one more beside those that have taken longer than a while. It outlives
- *    the waiter where another one fits, and is broken off where none does.
+ *    the waiter where another one fits, and is broken off where none does. Where there are fewer places than waiters who
+ *    may try, each has its turn before any has another; and each waiter tries each of its containers before one again.
  * 5. Who has left the desk is told nothing and gets nothing; what was granted to one who did not take it is granted on.
- * 6. With nobody waiting, nothing is under way but closes.
+ * 6. With nobody waiting, nothing is under way but closes: no probe, no opening, no pause before another try.
+ * 7. Who does not wait is judged as soon as each of its doors has told something, and is told no later than by its one
+ *    try at each: a door that was tried in vain does not begin anew.
+ * 8. A defect in what is done for several ends the waiting of all of them, and is not tried again.
  */
+
+import type * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -25,7 +31,7 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
-import type { BaseUrl } from "../BaseUrl.js"
+import * as BaseUrl from "../BaseUrl.js"
 import { type ConnectionFailed, type EnvError, NoFreeContainer } from "../MiroirError.js"
 import type * as Session from "../Session.js"
 import type { Health } from "./http.js"
@@ -54,8 +60,8 @@ export interface Settings {
 
 /** How the desk acts on the world. */
 export interface Hands {
-  readonly probe: (base: BaseUrl, token: Token) => Effect.Effect<Health>
-  readonly open: (base: BaseUrl, token: Token) => Effect.Effect<Opened, never, Scope.Scope>
+  readonly probe: (base: BaseUrl.BaseUrl, token: Token) => Effect.Effect<Health>
+  readonly open: (base: BaseUrl.BaseUrl, token: Token) => Effect.Effect<Opened, never, Scope.Scope>
 }
 
 /** A session, and what it takes to give it back. */
@@ -66,15 +72,18 @@ export interface Grant {
 }
 
 interface Container {
-  readonly base: BaseUrl
+  readonly href: string
   readonly doors: Set<Door>
   state: "idle" | "opening" | "held"
   /** Set once a session of ours has closed: how often it was tried since. It is then worth trying without a probe. */
   released: number | undefined
+  /** Waits to try again what was released and is still busy. */
+  retry: Fiber.RuntimeFiber<void> | undefined
 }
 
 interface Door {
   readonly container: Container
+  readonly base: BaseUrl.BaseUrl
   readonly token: Token
   readonly key: string
   readonly waiters: Set<Waiter>
@@ -98,7 +107,7 @@ interface Opening {
 /** What a caller says who comes to wait. */
 interface Request {
   /** The first of them are tried first. */
-  readonly bases: ReadonlyArray<BaseUrl>
+  readonly bases: ReadonlyArray<BaseUrl.BaseUrl>
   readonly token: Token
   readonly waitBusy: boolean
   /** Milliseconds of the Clock. */
@@ -108,9 +117,12 @@ interface Request {
 }
 
 export interface Waiter extends Omit<Request, "bases"> {
+  /** By the containers' URLs; those that were not tried yet first. */
   readonly doors: Map<string, Door>
   /** What the doors have told since the waiter came; a door that may yet open has no verdict. */
   readonly told: Map<Door, Verdict>
+  /** Doors that were tried in vain since: what they told stands, even where their health says again that they are free. */
+  readonly tried: Set<Door>
   readonly openings: Set<Opening>
   readonly settled: Deferred.Deferred<Grant, NoFreeContainer | ConnectionFailed | EnvError>
   /** Done once every door has told something. */
@@ -122,13 +134,13 @@ interface Desk {
   /** Begins to wait. */
   readonly join: (request: Request) => Waiter
   /** Changes a waiter's list. */
-  readonly relist: (waiter: Waiter, bases: ReadonlyArray<BaseUrl>) => void
+  readonly relist: (waiter: Waiter, bases: ReadonlyArray<BaseUrl.BaseUrl>) => void
   /** Ends the waiting, and gives what the waiter was granted, if anything. */
   readonly leave: (waiter: Waiter) => Grant | undefined
   /** Why the waiter has nothing yet. */
   readonly reason: (waiter: Waiter) => NoFreeContainer | ConnectionFailed | EnvError
-  /** Grants a session to who waits for it; where nobody does, closes it. */
-  readonly grantOn: (grant: Grant) => void
+  /** Grants a session to who waits for it, at once; where nobody does, the effect closes it. */
+  readonly grantOn: (grant: Grant) => Effect.Effect<void>
   /** Closes a session, and hands its container on. */
   readonly giveBack: (grant: Grant) => Effect.Effect<void>
   readonly stats: () => Stats
@@ -168,8 +180,27 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     )
   const interrupt = (fiber: Fiber.RuntimeFiber<void> | undefined): void => fiber?.unsafeInterruptAsFork(FiberId.none)
 
-  /** In the order in which they came. */
+  const doomed: Array<Fiber.RuntimeFiber<void>> = []
+  /** Interrupts one after the other: who got a container goes on before hundreds of probes elsewhere are broken off. */
+  const breakOff = (fiber: Fiber.RuntimeFiber<void> | undefined): void => {
+    if (fiber === undefined || doomed.push(fiber) > 1) return
+    run(
+      Effect.whileLoop({
+        while: () => doomed.length > 0,
+        body: () =>
+          Effect.zipRight(
+            Effect.sync(() => interrupt(doomed.shift())),
+            Effect.yieldNow()
+          ),
+        step: () => {}
+      })
+    )
+  }
+
+  /** In the order in which they came, which is the order of grants. */
   const queue = new Set<Waiter>()
+  /** The same, in the order of their last tries: nobody's tries keep another from trying, however few places there are. */
+  const turns = new Set<Waiter>()
   const containers = new Map<string, Container>()
   const doors = new Map<string, Door>()
   /** Doors to be asked as soon as a probe's place is free. */
@@ -178,14 +209,21 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
 
   // Doors
 
-  const doorOf = (base: BaseUrl, token: Token): Door => {
-    const key = `${base.href} ${Option.match(token, { onNone: () => "", onSome: Redacted.value })}`
+  const doorOf = (base: BaseUrl.BaseUrl, token: Token): Door => {
+    const key = keyOf(base, token)
     const known = doors.get(key)
     if (known !== undefined) return known
-    const container = containers.get(base.href) ?? { base, doors: new Set(), state: "idle", released: undefined }
+    const container = containers.get(base.href) ?? {
+      href: base.href,
+      doors: new Set(),
+      state: "idle",
+      released: undefined,
+      retry: undefined
+    }
     containers.set(base.href, container)
     const door: Door = {
       container,
+      base,
       token,
       key,
       waiters: new Set(),
@@ -205,7 +243,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     if (door.waiters.size > 0 || door.probe !== undefined || door.opening !== undefined) return
     if (doors.get(door.key) === door) doors.delete(door.key)
     container.doors.delete(door)
-    if (container.doors.size === 0 && container.state === "idle") containers.delete(container.base.href)
+    if (container.doors.size === 0 && container.state === "idle") containers.delete(container.href)
   }
 
   const watch = (door: Door): Effect.Effect<void> =>
@@ -216,34 +254,40 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     )
 
   const ask = (door: Door): void => {
-    if (door.probe !== undefined || door.container.state !== "idle" || door.waiters.size === 0) return
-    if (counts.probing >= settings.maxProbes) {
+    const isWanted = door.probe === undefined && door.container.state === "idle" && door.waiters.size > 0
+    if (isWanted && counts.probing >= settings.maxProbes) {
       unasked.add(door)
       return
     }
     unasked.delete(door)
+    if (!isWanted) return
     counts.probing++
-    counts.probes++
-    door.probe = run(probe(door.container.base, door.token), (exit) =>
-      Effect.sync(() => asked(door, Exit.isSuccess(exit) ? exit.value : undefined))
-    )
+    const counted = Effect.suspend(() => {
+      counts.probes++
+      return probe(door.base, door.token)
+    })
+    door.probe = run(counted, (exit) => Effect.sync(() => asked(door, exit)))
   }
 
-  /** A probe is over; without a result, if it was broken off. */
-  const asked = (door: Door, health: Health | undefined): void => {
+  /** A probe is over, or was broken off. */
+  const asked = (door: Door, exit: Exit.Exit<Health>): void => {
     counts.probing--
     door.probe = undefined
-    if (health === undefined) ask(door)
-    else if (door.container.state === "idle") {
-      door.free = health === "free"
+    if (Exit.isFailure(exit)) {
+      if (Exit.isInterrupted(exit)) ask(door)
+      else die(door, exit.cause)
+    } else if (door.container.state === "idle") {
+      door.free = exit.value === "free"
       if (door.free) {
-        for (const waiter of door.waiters) waiter.told.delete(door)
+        for (const waiter of door.waiters) if (!waiter.tried.has(door)) waiter.told.delete(door)
         offer(door.container)
-      } else tell(door, health === "leased" ? Leased : Unhealthy)
+      } else tell(door, exit.value === "leased" ? Leased : Unhealthy)
     }
     retire(door)
-    const [next] = unasked
-    if (next !== undefined) ask(next)
+    for (const next of unasked) {
+      if (counts.probing >= settings.maxProbes) return
+      ask(next)
+    }
   }
 
   // Waiters
@@ -257,7 +301,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
   const offer = (container: Container): void => {
     for (const waiter of queue) {
       for (const door of container.doors) {
-        if (waiter.doors.get(container.base.href) === door && isWorthTrying(door) && mayTry(waiter)) {
+        if (waiter.doors.get(container.href) === door && isWorthTrying(door) && mayTry(waiter)) {
           begin(door, waiter)
           return
         }
@@ -283,13 +327,25 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     }
   }
 
+  /** A defect is everybody's who relies on what it broke. */
+  const die = (door: Door, cause: Cause.Cause<never>): void => {
+    for (const { settled } of door.waiters) Deferred.unsafeDone(settled, Exit.failCause(cause))
+  }
+
   /** Fails a waiter for whom there is nothing to wait for. */
   const judge = (waiter: Waiter): void => {
     if (waiter.told.size < waiter.doors.size) return
     Deferred.unsafeDone(waiter.heardAll, Effect.void)
-    const error = reason(waiter)
-    const mayStill = error._tag === "NoFreeContainer" && (error.unhealthy > 0 || waiter.waitBusy)
-    if (!mayStill && waiter.openings.size === 0) Deferred.unsafeDone(waiter.settled, Effect.fail(error))
+    // The reason is made for who fails only: an error takes longer to make than all the rest of this.
+    let mayStill = waiter.waitBusy
+    for (const { _tag } of waiter.told.values()) {
+      if (_tag === "Unhealthy") mayStill = true
+      else if (_tag === "Refusing") {
+        mayStill = false
+        break
+      }
+    }
+    if (!mayStill && waiter.openings.size === 0) Deferred.unsafeDone(waiter.settled, Effect.fail(reason(waiter)))
   }
 
   const reason: Desk["reason"] = ({ doors, told }) => {
@@ -297,7 +353,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     for (const door of doors.values()) {
       const verdict = told.get(door) ?? Unhealthy
       if (verdict._tag === "Refusing") return verdict.error
-      if (verdict._tag === "Unhealthy") unhealthyUrls.push(door.container.base.href)
+      if (verdict._tag === "Unhealthy") unhealthyUrls.push(door.base.href)
     }
     return new NoFreeContainer({
       total: doors.size,
@@ -307,7 +363,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     })
   }
 
-  const enter = (waiter: Waiter, base: BaseUrl): void => {
+  const enter = (waiter: Waiter, base: BaseUrl.BaseUrl): void => {
     const door = doorOf(base, waiter.token)
     // Who waits before at the same door has it watched; only one who will not wait asks for himself.
     const isWatched = door.watch !== undefined
@@ -319,12 +375,14 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
   }
 
   const exit = (waiter: Waiter, door: Door): void => {
-    waiter.doors.delete(door.container.base.href)
+    waiter.doors.delete(door.base.href)
     waiter.told.delete(door)
+    waiter.tried.delete(door)
     door.waiters.delete(waiter)
     if (door.waiters.size > 0) return
-    interrupt(door.watch)
-    interrupt(door.probe)
+    if (!isAwaited(door.container)) forgetRelease(door.container)
+    breakOff(door.watch)
+    breakOff(door.probe)
     door.watch = undefined
     unasked.delete(door)
     retire(door)
@@ -335,12 +393,14 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
       ...request,
       doors: new Map(),
       told: new Map(),
+      tried: new Set(),
       openings: new Set(),
       settled: Deferred.unsafeMake(FiberId.none),
       heardAll: Deferred.unsafeMake(FiberId.none),
       grant: undefined
     }
     queue.add(waiter)
+    turns.add(waiter)
     for (const base of bases) enter(waiter, base)
     tryFor(waiter)
     judge(waiter)
@@ -349,16 +409,17 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
 
   const relist: Desk["relist"] = (waiter, bases) => {
     if (!queue.has(waiter)) return
-    const listed = new Set(bases.map(({ href }) => href))
-    for (const [href, door] of Array.from(waiter.doors)) if (!listed.has(href)) exit(waiter, door)
+    const listed = new Set(bases.map((base) => keyOf(base, waiter.token)))
+    for (const door of Array.from(waiter.doors.values())) if (!listed.has(door.key)) exit(waiter, door)
     for (const base of bases) if (!waiter.doors.has(base.href)) enter(waiter, base)
-    disown(waiter, ({ door }) => !waiter.doors.has(door.container.base.href))
+    disown(waiter, ({ door }) => waiter.doors.get(door.base.href) !== door)
     tryFor(waiter)
     judge(waiter)
   }
 
   const leave: Desk["leave"] = (waiter) => {
     queue.delete(waiter)
+    turns.delete(waiter)
     for (const door of Array.from(waiter.doors.values())) exit(waiter, door)
     disown(waiter, () => true)
     return waiter.grant
@@ -373,8 +434,12 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     const opening: Opening = { door, sponsor, slow: false, fiber: undefined }
     counts.opening++
     container.state = "opening"
-    container.released = undefined
+    forgetRelease(container)
     door.opening = opening
+    sponsor.doors.delete(container.href)
+    sponsor.doors.set(container.href, door)
+    turns.delete(sponsor)
+    turns.add(sponsor)
     sponsor.openings.add(opening)
     const slow = Effect.sync(() => {
       opening.slow = true
@@ -386,17 +451,22 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
           yield* Effect.yieldNow()
           const scope = yield* Scope.make()
           const exit = yield* sponsor
-            .traced(open(container.base, door.token))
+            .traced(open(door.base, door.token))
             .pipe(
               Scope.extend(scope),
               Effect.raceFirst(Effect.zipRight(Effect.delay(slow, settings.hedgeAfter), Effect.never)),
               restore,
               Effect.exit
             )
-          const opened = Exit.isSuccess(exit) ? exit.value : undefined
-          if (opened?._tag === "Ours") return succeeded(opening, { session: opened.session, door, scope }, tries)
-          yield* Scope.close(scope, Exit.void)
-          failed(opening, opened, tries)
+          const fail = (why: Exit.Exit<Verdict>) =>
+            Effect.ensuring(
+              Scope.close(scope, Exit.void),
+              Effect.sync(() => failed(opening, why, tries))
+            )
+          if (Exit.isFailure(exit)) return yield* fail(Exit.failCause(exit.cause))
+          const opened = exit.value
+          if (opened._tag !== "Ours") return yield* fail(Exit.succeed(opened))
+          yield* succeeded(opening, { session: opened.session, door, scope }, tries)
         })
       )
     )
@@ -412,52 +482,65 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
   }
 
   /** `tries`: how often the container was tried before since its release, where it was tried for that. */
-  const succeeded = (opening: Opening, grant: Grant, tries: number | undefined): void => {
+  const succeeded = (opening: Opening, grant: Grant, tries: number | undefined): Effect.Effect<void> => {
     const container = end(opening)
     container.state = "held"
     counts.held++
     if (tries !== undefined) counts.handOvers++
+    const granted = grantOn(grant)
     for (const door of container.doors) tell(door, Leased)
-    grantOn(grant)
-    tryFor(opening.sponsor)
     next()
+    return granted
   }
 
   const grantOn: Desk["grantOn"] = (grant) => {
     const { door } = grant
     for (const waiter of queue) {
-      if (waiter.doors.get(door.container.base.href)?.key === door.key) {
+      if (waiter.doors.get(door.base.href)?.key === door.key) {
         waiter.grant = grant
         Deferred.unsafeDone(waiter.settled, Effect.succeed(grant))
         leave(waiter)
-        return
+        return Effect.void
       }
     }
-    run(giveBack(grant))
+    return giveBack(grant)
   }
 
-  /** Without a verdict the opening was broken off. */
-  const failed = (opening: Opening, verdict: Verdict | undefined, tries: number | undefined): void => {
+  const failed = (opening: Opening, why: Exit.Exit<Verdict>, tries: number | undefined): void => {
+    const { door } = opening
     const container = end(opening)
     container.state = "idle"
-    if (verdict === undefined) release(container, 0)
-    else {
-      const delay = tries === undefined || verdict._tag !== "Leased" ? undefined : retries[tries]
-      if (tries !== undefined && delay !== undefined)
-        run(Effect.sleep(delay), () => Effect.sync(() => release(container, tries + 1)))
-      tell(opening.door, verdict)
-    }
-    for (const door of container.doors) if (door !== opening.door) ask(door)
-    retire(opening.door)
-    tryFor(opening.sponsor)
+    if (Exit.isSuccess(why)) {
+      const delay = tries === undefined || why.value._tag !== "Leased" ? undefined : retries[tries]
+      if (tries !== undefined && delay !== undefined && isAwaited(container))
+        container.retry = run(Effect.sleep(delay), (exit) =>
+          Effect.sync(() => {
+            if (Exit.isSuccess(exit)) release(container, tries + 1)
+          })
+        )
+      for (const waiter of door.waiters) waiter.tried.add(door)
+      tell(door, why.value)
+    } else if (Exit.isInterrupted(why)) release(container, 0)
+    else die(door, why.cause)
+    // Meanwhile a probe at another door told nobody; but who has heard of that door can wait for its watch.
+    for (const other of container.doors) if (Array.from(other.waiters).some(({ told }) => !told.has(other))) ask(other)
+    retire(door)
     next()
   }
 
+  const isAwaited = ({ doors }: Container): boolean => Array.from(doors).some(({ waiters }) => waiters.size > 0)
+
   /** A container that was ours can be tried again, without a probe, by who waits for it now. */
   const release = (container: Container, tries: number): void => {
-    if (container.state !== "idle") return
-    container.released = Array.from(container.doors).some(({ waiters }) => waiters.size > 0) ? tries : undefined
+    if (container.state !== "idle" || !isAwaited(container)) return
+    container.released = tries
     offer(container)
+  }
+
+  const forgetRelease = (container: Container): void => {
+    container.released = undefined
+    interrupt(container.retry)
+    container.retry = undefined
   }
 
   const giveBack: Desk["giveBack"] = (grant) =>
@@ -477,9 +560,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     for (const opening of Array.from(waiter.openings)) {
       if (!which(opening)) continue
       waiter.openings.delete(opening)
-      const fitting = Array.from(queue).filter(
-        ({ doors }) => doors.get(opening.door.container.base.href) === opening.door
-      )
+      const fitting = Array.from(queue).filter(({ doors }) => doors.get(opening.door.base.href) === opening.door)
       const heir = fitting.find(mayTry) ?? fitting[0]
       if (heir === undefined) interrupt(opening.fiber)
       else {
@@ -489,13 +570,11 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     }
   }
 
-  /** A handshake's place is free: the first waiter who may try takes it. */
+  /** A handshake's place is free: it goes to the waiter whose last try is the longest ago. */
   const next = (): void => {
-    if (counts.opening >= settings.maxHandshakes) return
-    for (const waiter of queue) {
-      const before = counts.opening
+    for (const waiter of Array.from(turns)) {
+      if (counts.opening >= settings.maxHandshakes) return
       tryFor(waiter)
-      if (counts.opening > before) return
     }
   }
 
@@ -506,3 +585,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
 
   return { join, relist, leave, reason, grantOn, giveBack, stats }
 })
+
+/** One for each way in: the same container with another credential is another door. */
+const keyOf = (base: BaseUrl.BaseUrl, token: Token): string =>
+  `${base.href} ${Option.match(BaseUrl.authorization(base, token), { onNone: () => "", onSome: Redacted.value })}`

@@ -27,7 +27,6 @@ const words: Readonly<Record<string, string>> = {
  * The first error in the chain of causes whose code is known decides. An unknown code is named; a message is
  * not quoted, since it may hold headers or addresses.
  */
-
 export const networkReason = (error: unknown): string => {
   let code: string | undefined
   for (let cause = error; isObject(cause); cause = "cause" in cause ? cause.cause : undefined) {

@@ -5,7 +5,6 @@ const unseen =
   /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]/gu
 
 /** Escapes what could move the cursor, break the line or hide: `\n`, `\u001b`, … */
-
 export const visible = (text: string): string =>
   text.replace(unseen, (char) => {
     if (char === "\n") return "\\n"
