@@ -19,6 +19,12 @@ export const rows = async () => {
     const children = Array.from({ length: count }, () => fork(new URL("./churn-process.mjs", import.meta.url)))
     try {
       await Promise.all(children.map((child) => once(child, "message")))
+      // Each has run once before, by itself: a process whose code is cold comes too late for the first containers.
+      for (const child of children) {
+        child.send({ urls: pool.urls, fibers: containers, episodes: 1 })
+        await once(child, "message")
+      }
+      await pool.report()
       const done = children.map((child) => once(child, "message"))
       children.forEach((child, index) => {
         child.send({ urls: pool.urls, fibers, episodes, token: `process-${index}` })

@@ -17,6 +17,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
@@ -73,6 +74,8 @@ export interface Settings {
   readonly openingTimeout: Duration.Duration
   /** How long one handshake is waited for before another one is tried beside it. Default 1 s. */
   readonly hedgeAfter: Duration.Duration
+  /** Between two openings of containers that are free for all, so that processes which start together share them. Default 1 ms. */
+  readonly openingPause: Duration.Duration
   /** Between two rounds, give or take a fifth. Default 1 s. */
   readonly roundPause: Duration.Duration
   /** What the first round gets at the least, whatever the timeout. Default 5 s. */
@@ -95,6 +98,7 @@ export const defaults: Settings = {
   healthTimeout: Duration.seconds(2),
   openingTimeout: Duration.seconds(30),
   hedgeAfter: Duration.seconds(1),
+  openingPause: Duration.millis(1),
   roundPause: Duration.seconds(1),
   firstRound: Duration.seconds(5),
   maxProbes: 512,
@@ -166,7 +170,8 @@ export const make = Effect.fnUntraced(function* (
 
   const probe: LeaseDesk.Hands["probe"] = (base, token) =>
     Metric.increment(Telemetry.probes).pipe(
-      Effect.andThen(Http.health(base, token, settings.healthTimeout)),
+      // The desk has one timer for all probes.
+      Effect.andThen(Http.health(base, token, Duration.infinity)),
       Effect.provideService(HttpClient.HttpClient, http),
       Effect.annotateLogs("container", base.href)
     )
@@ -187,6 +192,7 @@ export const make = Effect.fnUntraced(function* (
     )
 
   const desk = yield* LeaseDesk.make(settings, { probe, open })
+  const listing = makeListing()
 
   /** Fails when the time is up, but not before the first round had its own. */
   const outOfTime = (waiter: LeaseDesk.Waiter, timeout: Duration.Duration) =>
@@ -223,13 +229,16 @@ export const make = Effect.fnUntraced(function* (
       since: began,
       traced: yield* tracing
     })
-    const settled = yield* Deferred.await(waiter.settled).pipe(
-      Effect.raceFirst(outOfTime(waiter, Duration.decode(options.timeout ?? settings.timeout))),
-      Effect.raceFirst(options.urlFile === undefined ? Effect.never : relisting(waiter, list)),
-      restore,
-      whileCounted,
-      Effect.exit
+    // Beside the waiting, not in a race with it: a race takes two fibers more.
+    const timers = yield* Effect.forEach(
+      [
+        outOfTime(waiter, Duration.decode(options.timeout ?? settings.timeout)),
+        ...(options.urlFile === undefined ? [] : [relisting(waiter, list)])
+      ],
+      (timer) => Effect.fork(Effect.interruptible(Effect.intoDeferred(timer, waiter.settled)))
     )
+    const settled = yield* Deferred.await(waiter.settled).pipe(restore, whileCounted, Effect.exit)
+    yield* Fiber.interruptAll(timers)
     const grant = desk.leave(waiter)
     // What comes at the last moment is taken, unless nobody is there any more to take it.
     if (grant === undefined) return yield* Effect.map(settled, ({ session }) => session)
@@ -318,24 +327,38 @@ const rotated = <A>(list: ReadonlyArray<A>): Effect.Effect<ReadonlyArray<A>> =>
 
 type Listing = Effect.Effect<ReadonlyArray<BaseUrl.BaseUrl>, InvalidUrls | UrlFileError>
 
-/** The containers as they are listed now. */
-const listing = (
-  containers: Containers
-): Effect.Effect<ReadonlyArray<BaseUrl.BaseUrl>, InvalidUrls | UrlFileError, FileSystem.FileSystem> =>
-  Effect.flatMap(
-    containers.urlFile === undefined ? Effect.succeed(containers.urls) : UrlFile.read(containers.urlFile),
-    bases
-  )
+/** So many URLs are remembered as checked; a list is given anew with each lease. */
+const maxKnown = 10_000
 
-/** Checked, and each container once. */
-const bases = (urls: ReadonlyArray<string>): Either.Either<ReadonlyArray<BaseUrl.BaseUrl>, InvalidUrls> => {
-  const found = new Map<string, BaseUrl.BaseUrl>()
-  for (const url of urls) {
-    const base = BaseUrl.parse(url)
-    if (Either.isLeft(base)) return Either.left(base.left)
-    found.set(base.right.href, base.right)
+/** Checks lists, each URL once. */
+const makeListing = () => {
+  const known = new Map<string, BaseUrl.BaseUrl>()
+
+  /** Checked, and each container once. */
+  const bases = (urls: ReadonlyArray<string>): Either.Either<ReadonlyArray<BaseUrl.BaseUrl>, InvalidUrls> => {
+    const found = new Map<string, BaseUrl.BaseUrl>()
+    for (const url of urls) {
+      let base = known.get(url)
+      if (base === undefined) {
+        const parsed = BaseUrl.parse(url)
+        if (Either.isLeft(parsed)) return Either.left(parsed.left)
+        base = parsed.right
+        if (known.size >= maxKnown) known.clear()
+        known.set(url, base)
+      }
+      found.set(base.href, base)
+    }
+    return found.size === 0 ? Either.left(new InvalidUrls({})) : Either.right([...found.values()])
   }
-  return found.size === 0 ? Either.left(new InvalidUrls({})) : Either.right([...found.values()])
+
+  /** The containers as they are listed now. */
+  return (
+    containers: Containers
+  ): Effect.Effect<ReadonlyArray<BaseUrl.BaseUrl>, InvalidUrls | UrlFileError, FileSystem.FileSystem> =>
+    Effect.flatMap(
+      containers.urlFile === undefined ? Effect.succeed(containers.urls) : UrlFile.read(containers.urlFile),
+      bases
+    )
 }
 
 /** What puts an effect that runs elsewhere into the trace of here. */

@@ -33,7 +33,12 @@ interface Guest {
 /** Containers, a Leasing over them, and its clients. */
 const stage = (
   behaviours: ReadonlyArray<Partial<LeaseWorld.Behaviour>>,
-  options: { readonly firstRound?: number; readonly maxProbes?: number; readonly maxHandshakes?: number } = {}
+  options: {
+    readonly firstRound?: number
+    readonly maxProbes?: number
+    readonly maxHandshakes?: number
+    readonly openingPause?: number
+  } = {}
 ) => {
   const time = VirtualTime.make(1)
   const limits = { openingTimeout: 30_000, maxProbes: 512, maxHandshakes: 64, ...options }
@@ -50,6 +55,7 @@ const stage = (
     Leasing.make({
       maxProbes: limits.maxProbes,
       maxHandshakes: limits.maxHandshakes,
+      openingPause: Duration.millis(options.openingPause ?? 0),
       firstRound: Duration.millis(options.firstRound ?? 5000)
     }).pipe(Effect.provide(world.layer), Scope.extend(scope))
   )
@@ -295,6 +301,17 @@ describe("handshakes", () => {
       [0, 1000, 2000]
     )
     end([guest])
+  })
+
+  it("with containers that are free for all have a pause between, but not that with one released here", () => {
+    const { come, end, until } = stage([{}, {}, {}], { openingPause: 10 })
+    const guests = [200, 1000, 1000, 1000].map((holds) => come({ list: [0, 1, 2], holds }))
+    until(2000)
+    assert.deepStrictEqual(
+      guests.map(({ got }) => got?.at),
+      [0, 10, 20, 200]
+    )
+    end(guests)
   })
 
   it("that are no longer needed serve the next waiter, or are broken off", () => {

@@ -36,7 +36,7 @@ export interface Request {
   readonly authorization: Option.Option<Redacted.Redacted>
   /** The text of a JSON value. */
   readonly body?: string | undefined
-  /** For all of it, redirects and body too. */
+  /** For all of it, redirects and body too; infinity where the caller sees to it. */
   readonly timeout: Duration.DurationInput
   /** An answer with more than this is given up; without it there is no bound. */
   readonly maxBytes?: number
@@ -52,15 +52,14 @@ export interface Answer {
 const maxRedirects = 5
 
 /** Sends a request and gives the answer, whatever its status; a redirect that may not be followed is an answer. */
-export const send = (request: Request): Effect.Effect<Answer, Unanswered, HttpClient.HttpClient> =>
-  follow(request).pipe(
-    Effect.locally(HttpClient.currentTracerDisabledWhen, constTrue),
-    Effect.timeoutFail({
-      duration: request.timeout,
-      onTimeout: () =>
-        new Unanswered({ kind: "timeout", reason: `no answer within ${Duration.format(request.timeout)}` })
-    })
-  )
+export const send = (request: Request): Effect.Effect<Answer, Unanswered, HttpClient.HttpClient> => {
+  const answer = Effect.locally(follow(request), HttpClient.currentTracerDisabledWhen, constTrue)
+  if (!Duration.isFinite(Duration.decode(request.timeout))) return answer
+  return Effect.timeoutFail(answer, {
+    duration: request.timeout,
+    onTimeout: () => new Unanswered({ kind: "timeout", reason: `no answer within ${Duration.format(request.timeout)}` })
+  })
+}
 
 const follow = Effect.fnUntraced(function* (request: Request) {
   const start = new URL(request.url)
@@ -81,21 +80,23 @@ const follow = Effect.fnUntraced(function* (request: Request) {
 
 /** One request: its answer, or where it is redirected to. */
 const exchange = (request: Request, url: URL, atHome: boolean) =>
-  Effect.scoped(
-    Effect.gen(function* () {
-      const client = HttpClient.withScope(yield* HttpClient.HttpClient)
-      const response = yield* client.execute(toClientRequest(request, url, atHome))
-      const next = redirection(request.method, url, response.status, response.headers.location)
-      if (next !== undefined) return next
-      const text = yield* request.maxBytes === undefined ? response.text : readText(response, request.maxBytes)
-      return { status: response.status, headers: response.headers, text }
-    })
-  ).pipe(
+  Effect.gen(function* () {
+    const client = yield* HttpClient.HttpClient
+    const response = yield* client.execute(toClientRequest(request, url, atHome))
+    const next = redirection(request.method, url, response.status, response.headers.location)
+    if (next !== undefined) return yield* Effect.as(unread(response), next)
+    const text = yield* request.maxBytes === undefined ? response.text : readText(response, request.maxBytes)
+    return { status: response.status, headers: response.headers, text }
+  }).pipe(
     Effect.catchTags({
       RequestError: (error) => new Unanswered({ kind: "transport", reason: networkReason(error) }),
       ResponseError: (error) => new Unanswered({ kind: "transport", reason: networkReason(error) })
     })
   )
+
+/** Lets go of an answer whose body nobody wants, whatever becomes of that body: a stream that ends early closes its connection. */
+const unread = (response: HttpClientResponse.HttpClientResponse): Effect.Effect<void> =>
+  Effect.ignore(Stream.runDrain(Stream.take(response.stream, 1)))
 
 const toClientRequest = (request: Request, url: URL, atHome: boolean): HttpClientRequest.HttpClientRequest => {
   let made = HttpClientRequest.make(request.method)(url.href, { acceptJson: true })
@@ -125,7 +126,8 @@ const redirection = (
 const readText = (response: HttpClientResponse.HttpClientResponse, maxBytes: number) => {
   const tooLong = new Unanswered({ kind: "transport", reason: `an answer of more than ${maxBytes} bytes` })
   const length = response.headers["content-length"]
-  if (length !== undefined) return Number(length) > maxBytes ? tooLong : response.text
+  if (length !== undefined)
+    return Number(length) > maxBytes ? Effect.zipRight(unread(response), tooLong) : response.text
   return Effect.suspend(() => {
     const chunks: Array<Uint8Array> = []
     let bytes = 0

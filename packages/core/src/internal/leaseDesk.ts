@@ -12,6 +12,7 @@
  * 4. An opening is for a waiter: one each, and one more beside those that have taken longer than a while. It outlives
  *    the waiter where another one fits, and is broken off where none does. Where there are fewer places than waiters who
  *    may try, each has its turn before any has another; and each waiter tries each of its containers before one again.
+ *    Between two openings of containers that are free for all there is a pause, so that other processes get their share.
  * 5. Who has left the desk is told nothing and gets nothing; what was granted to one who did not take it is granted on.
  * 6. With nobody waiting, nothing is under way but closes: no probe, no opening, no pause before another try.
  * 7. Who does not wait is judged as soon as each of its doors has told something, and is told no later than by its one
@@ -31,7 +32,7 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
-import * as BaseUrl from "../BaseUrl.js"
+import type * as BaseUrl from "../BaseUrl.js"
 import { type ConnectionFailed, type EnvError, NoFreeContainer } from "../MiroirError.js"
 import type * as Session from "../Session.js"
 import type { Health } from "./http.js"
@@ -52,7 +53,11 @@ export const Refusing = (error: ConnectionFailed | EnvError): Verdict => ({ _tag
 export type Token = Option.Option<Redacted.Redacted>
 
 export interface Settings {
+  /** For a whole answer to a probe; after that the container counts as unhealthy. */
+  readonly healthTimeout: Duration.DurationInput
   readonly hedgeAfter: Duration.Duration
+  /** Between two openings of containers that are free for all. */
+  readonly openingPause: Duration.DurationInput
   readonly roundPause: Duration.Duration
   readonly maxProbes: number
   readonly maxHandshakes: number
@@ -90,6 +95,8 @@ interface Door {
   /** Whether the last probe said that the container is free. */
   free: boolean
   probe: Fiber.RuntimeFiber<void> | undefined
+  /** Whether a probe came to nothing, since the container was being opened meanwhile. */
+  missed: boolean
   watch: Fiber.RuntimeFiber<void> | undefined
   opening: Opening | undefined
 }
@@ -102,6 +109,8 @@ interface Opening {
   /** Whether it has taken so long that its sponsor may try another one beside it. */
   slow: boolean
   fiber: Fiber.RuntimeFiber<void> | undefined
+  /** Until it is slow. */
+  timer: Fiber.RuntimeFiber<void> | undefined
 }
 
 /** What a caller says who comes to wait. */
@@ -205,7 +214,17 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
   const doors = new Map<string, Door>()
   /** Doors to be asked as soon as a probe's place is free. */
   const unasked = new Set<Door>()
+  /** When the probes under way have to be over, in milliseconds of the Clock: the first ones first. */
+  const due = new Map<Door, number>()
+  /** Doors whose probe is broken off since its time is up. */
+  const late = new Set<Door>()
+  let sweeper: Fiber.RuntimeFiber<void> | undefined
+  const clock = yield* Effect.clock
   const counts = { held: 0, opening: 0, probing: 0, probes: 0, handOvers: 0 }
+  /** Whether a waiter who might have tried had to wait, for a handshake's place or a pause. */
+  let isCrowded = false
+  /** After an opening, until the next one may begin. */
+  let pause: Fiber.RuntimeFiber<void> | undefined
 
   // Doors
 
@@ -229,6 +248,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
       waiters: new Set(),
       free: false,
       probe: undefined,
+      missed: false,
       watch: undefined,
       opening: undefined
     }
@@ -262,27 +282,57 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     unasked.delete(door)
     if (!isWanted) return
     counts.probing++
+    door.missed = false
     const counted = Effect.suspend(() => {
+      // It may have been taken since: then there is nothing to ask.
+      if (door.container.state !== "idle") {
+        door.missed = true
+        return Effect.interrupt
+      }
       counts.probes++
       return probe(door.base, door.token)
     })
     door.probe = run(counted, (exit) => Effect.sync(() => asked(door, exit)))
+    due.set(door, clock.unsafeCurrentTimeMillis() + Duration.toMillis(settings.healthTimeout))
+    sweeper ??= run(sweep)
   }
+
+  /** Breaks off the probes whose time is up: one timer for all of them, since there may be hundreds. */
+  const sweep: Effect.Effect<void> = Effect.suspend(() => {
+    const now = clock.unsafeCurrentTimeMillis()
+    for (const [door, at] of due) {
+      if (at > now) return Effect.sleep(Math.ceil(at - now))
+      due.delete(door)
+      late.add(door)
+      breakOff(door.probe)
+    }
+    // What begins meanwhile is not due before that.
+    return Effect.sleep(settings.healthTimeout)
+  }).pipe(Effect.forever)
 
   /** A probe is over, or was broken off. */
   const asked = (door: Door, exit: Exit.Exit<Health>): void => {
     counts.probing--
     door.probe = undefined
+    due.delete(door)
+    const isLate = late.delete(door)
+    if (counts.probing === 0) {
+      interrupt(sweeper)
+      sweeper = undefined
+    }
     if (Exit.isFailure(exit)) {
-      if (Exit.isInterrupted(exit)) ask(door)
-      else die(door, exit.cause)
+      if (!Exit.isInterrupted(exit)) die(door, exit.cause)
+      else if (isLate && door.container.state === "idle") {
+        door.free = false
+        tell(door, Unhealthy)
+      } else ask(door)
     } else if (door.container.state === "idle") {
       door.free = exit.value === "free"
       if (door.free) {
         for (const waiter of door.waiters) if (!waiter.tried.has(door)) waiter.told.delete(door)
         offer(door.container)
       } else tell(door, exit.value === "leased" ? Leased : Unhealthy)
-    }
+    } else door.missed = true
     retire(door)
     for (const next of unasked) {
       if (counts.probing >= settings.maxProbes) return
@@ -295,7 +345,10 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
   const isWorthTrying = ({ container, free }: Door): boolean =>
     container.state === "idle" && (free || container.released !== undefined)
 
-  const mayTry = ({ openings }: Waiter): boolean => Array.from(openings).every(({ slow }) => slow)
+  const mayTry = ({ openings }: Waiter): boolean => {
+    for (const { slow } of openings) if (!slow) return false
+    return true
+  }
 
   /** Has the first waiter who may try a container open it. */
   const offer = (container: Container): void => {
@@ -422,16 +475,23 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     turns.delete(waiter)
     for (const door of Array.from(waiter.doors.values())) exit(waiter, door)
     disown(waiter, () => true)
+    if (queue.size === 0) {
+      interrupt(pause)
+      pause = undefined
+    }
     return waiter.grant
   }
 
   // Openings
 
   const begin = (door: Door, sponsor: Waiter): void => {
-    if (counts.opening >= settings.maxHandshakes) return
     const { container } = door
     const tries = container.released
-    const opening: Opening = { door, sponsor, slow: false, fiber: undefined }
+    if (counts.opening >= settings.maxHandshakes || (tries === undefined && !mayTakeNow())) {
+      isCrowded = true
+      return
+    }
+    const opening: Opening = { door, sponsor, slow: false, fiber: undefined, timer: undefined }
     counts.opening++
     container.state = "opening"
     forgetRelease(container)
@@ -441,10 +501,13 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     turns.delete(sponsor)
     turns.add(sponsor)
     sponsor.openings.add(opening)
-    const slow = Effect.sync(() => {
-      opening.slow = true
-      tryFor(opening.sponsor)
-    })
+    opening.timer = run(Effect.sleep(settings.hedgeAfter), (exit) =>
+      Effect.sync(() => {
+        if (Exit.isFailure(exit) || door.opening !== opening) return
+        opening.slow = true
+        tryFor(opening.sponsor)
+      })
+    )
     opening.fiber = fork(
       Effect.uninterruptibleMask((restore) =>
         Effect.gen(function* () {
@@ -452,12 +515,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
           const scope = yield* Scope.make()
           const exit = yield* sponsor
             .traced(open(door.base, door.token))
-            .pipe(
-              Scope.extend(scope),
-              Effect.raceFirst(Effect.zipRight(Effect.delay(slow, settings.hedgeAfter), Effect.never)),
-              restore,
-              Effect.exit
-            )
+            .pipe(Scope.extend(scope), restore, Effect.exit)
           const fail = (why: Exit.Exit<Verdict>) =>
             Effect.ensuring(
               Scope.close(scope, Exit.void),
@@ -472,9 +530,28 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     )
   }
 
+  /**
+   * Whether a container that is free for all may be taken now; if so it counts as taken. One after the other, with a pause
+   * between: of processes that come at the same time, the one that is a few milliseconds ahead would have them all
+   * otherwise, and keep them for as long as it hands them on.
+   */
+  const mayTakeNow = (): boolean => {
+    if (pause !== undefined) return false
+    if (Duration.toMillis(settings.openingPause) === 0) return true
+    pause = run(Effect.sleep(settings.openingPause), (exit) =>
+      Effect.sync(() => {
+        if (Exit.isFailure(exit)) return
+        pause = undefined
+        next()
+      })
+    )
+    return true
+  }
+
   /** An opening is over, one way or the other. */
   const end = (opening: Opening): Container => {
     counts.opening--
+    interrupt(opening.timer)
     opening.door.opening = undefined
     opening.sponsor.openings.delete(opening)
     for (const door of opening.door.container.doors) door.free = false
@@ -488,8 +565,15 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     counts.held++
     if (tries !== undefined) counts.handOvers++
     const granted = grantOn(grant)
-    for (const door of container.doors) tell(door, Leased)
-    next()
+    for (const door of container.doors) {
+      for (const waiter of door.waiters) {
+        // Most have known it: it was held before. Only whose opening is over may have to be judged all the same.
+        if (waiter.told.get(door) === Leased && waiter !== opening.sponsor) continue
+        waiter.told.set(door, Leased)
+        judge(waiter)
+      }
+    }
+    next(opening.sponsor)
     return granted
   }
 
@@ -523,9 +607,11 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     } else if (Exit.isInterrupted(why)) release(container, 0)
     else die(door, why.cause)
     // Meanwhile a probe at another door told nobody; but who has heard of that door can wait for its watch.
-    for (const other of container.doors) if (Array.from(other.waiters).some(({ told }) => !told.has(other))) ask(other)
+    for (const other of container.doors) {
+      if (other.missed || Array.from(other.waiters).some(({ told }) => !told.has(other))) ask(other)
+    }
     retire(door)
-    next()
+    next(opening.sponsor)
   }
 
   const isAwaited = ({ doors }: Container): boolean => Array.from(doors).some(({ waiters }) => waiters.size > 0)
@@ -570,12 +656,18 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     }
   }
 
-  /** A handshake's place is free: it goes to the waiter whose last try is the longest ago. */
-  const next = (): void => {
-    for (const waiter of Array.from(turns)) {
-      if (counts.opening >= settings.maxHandshakes) return
-      tryFor(waiter)
-    }
+  /**
+   * A handshake's place is free, and the one for whom it was taken may try again. Where others found no place, it goes to
+   * the waiter whose last try is the longest ago.
+   */
+  const next = (sponsor?: Waiter): void => {
+    if (isCrowded) {
+      isCrowded = false
+      for (const waiter of Array.from(turns)) {
+        tryFor(waiter)
+        if (isCrowded) return
+      }
+    } else if (sponsor !== undefined) tryFor(sponsor)
   }
 
   const stats = (): Stats => {
@@ -587,5 +679,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
 })
 
 /** One for each way in: the same container with another credential is another door. */
-const keyOf = (base: BaseUrl.BaseUrl, token: Token): string =>
-  `${base.href} ${Option.match(BaseUrl.authorization(base, token), { onNone: () => "", onSome: Redacted.value })}`
+const keyOf = ({ href, userinfo }: BaseUrl.BaseUrl, token: Token): string => {
+  if (Option.isSome(token)) return `${href} Bearer ${Redacted.value(token.value)}`
+  return Option.isSome(userinfo) ? `${href} Basic ${Redacted.value(userinfo.value)}` : href
+}
