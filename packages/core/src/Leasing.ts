@@ -67,19 +67,24 @@ export interface Settings {
   /** Sent as a bearer token to every container; none if not given. */
   readonly token: Redacted.Redacted | undefined
   /** How long to try for a lease. Default 600 s. */
-  readonly timeout: Duration.Duration
+  readonly timeout: Duration.DurationInput
   /** For a whole answer to a health probe. Default 2 s. */
-  readonly healthTimeout: Duration.Duration
+  readonly healthTimeout: Duration.DurationInput
   /** For the reply to the `state` that opens a session. Default 30 s. */
-  readonly openingTimeout: Duration.Duration
+  readonly openingTimeout: Duration.DurationInput
   /** How long one handshake is waited for before another one is tried beside it. Default 1 s. */
-  readonly hedgeAfter: Duration.Duration
+  readonly hedgeAfter: Duration.DurationInput
+  /**
+   * Before each further try of a container that was released here and whose server has not noticed yet, from the try
+   * before. Default 20, 50, 100, 200, 500 and 1000 ms.
+   */
+  readonly releasedRetries: ReadonlyArray<Duration.DurationInput>
   /** Between two openings of containers that are free for all, so that processes which start together share them. Default 1 ms. */
-  readonly openingPause: Duration.Duration
+  readonly openingPause: Duration.DurationInput
   /** Between two rounds, give or take a fifth. Default 1 s. */
-  readonly roundPause: Duration.Duration
+  readonly roundPause: Duration.DurationInput
   /** What the first round gets at the least, whatever the timeout. Default 5 s. */
-  readonly firstRound: Duration.Duration
+  readonly firstRound: Duration.DurationInput
   /** Probes under way at most, over all callers. Default 512. */
   readonly maxProbes: number
   /** Handshakes and openings under way at most, over all callers. Default 64. */
@@ -98,6 +103,7 @@ export const defaults: Settings = {
   healthTimeout: Duration.seconds(2),
   openingTimeout: Duration.seconds(30),
   hedgeAfter: Duration.seconds(1),
+  releasedRetries: [20, 50, 100, 200, 500, 1000],
   openingPause: Duration.millis(1),
   roundPause: Duration.seconds(1),
   firstRound: Duration.seconds(5),

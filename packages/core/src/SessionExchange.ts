@@ -13,6 +13,7 @@ import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as DefaultServices from "effect/DefaultServices"
 import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as FiberId from "effect/FiberId"
@@ -91,28 +92,47 @@ export class SessionExchange extends Context.Tag("@miroir-effect/core/SessionExc
 
 /**
  * @since 0.1.0
+ * @category models
+ */
+export interface Settings {
+  /** How long a frame that nobody asked for may be followed by a close, which then explains it. Default 250 ms. */
+  readonly strayGrace: Duration.DurationInput
+}
+
+/**
+ * @since 0.1.0
+ * @category settings
+ */
+export const defaults: Settings = { strayGrace: Duration.millis(250) }
+
+/**
+ * @since 0.1.0
  * @category constructors
  */
-export const make = Effect.map(
-  Transport.Transport,
-  (transport): Context.Tag.Service<SessionExchange> => ({
+export const make = (
+  options: Partial<Settings> = {}
+): Effect.Effect<Context.Tag.Service<SessionExchange>, never, Transport.Transport> =>
+  Effect.map(Transport.Transport, (transport) => ({
     open: (base, token) =>
       Effect.flatMap(Effect.all([transport.open(base, token), Effect.clock]), ([connection, clock]) =>
         Effect.acquireRelease(
           Effect.sync(
-            () => new LiveExchange(base.href, connection, clock, withoutCredential(BaseUrl.authorization(base, token)))
+            () =>
+              new LiveExchange(base.href, connection, clock, withoutCredential(BaseUrl.authorization(base, token)), {
+                ...defaults,
+                ...options
+              })
           ),
           (exchange) => exchange.shutdown
         )
       )
-  })
-)
+  }))
 
 /**
  * @since 0.1.0
  * @category layers
  */
-export const layer: Layer.Layer<SessionExchange, never, Transport.Transport> = Layer.effect(SessionExchange, make)
+export const layer: Layer.Layer<SessionExchange, never, Transport.Transport> = Layer.effect(SessionExchange, make())
 
 /** Nobody sees the spans of the default tracer, and making one costs as much as the rest of an exchange. */
 const nativeTracer = Context.get(DefaultServices.liveServices, Tracer.Tracer)
@@ -137,9 +157,6 @@ interface Pending {
   readonly onReply: (reply: Either.Either<Protocol.Reply, ExchangeError>) => void
 }
 
-/** How long a frame that nobody asked for may be followed by a close, which then explains it. */
-const strayGrace = "250 millis"
-
 class LiveExchange implements Exchange {
   private broke: Broken | undefined
   private pending: Pending | undefined
@@ -161,7 +178,8 @@ class LiveExchange implements Exchange {
     private readonly connection: Transport.Connection,
     private readonly clock: Clock.Clock,
     /** Takes the credential, which a server may echo, out of what goes into an error. */
-    private readonly scrub: (text: string) => string
+    private readonly scrub: (text: string) => string,
+    private readonly settings: Settings
   ) {
     this.attributes = { container: url }
     connection.listen({ onFrame: (text) => this.onFrame(text), onClose: (error) => this.onClose(error) })
@@ -370,7 +388,7 @@ class LiveExchange implements Exchange {
   /** Waits a moment for the close that may stand behind a frame that nobody asked for. */
   private settleStray(request: Protocol.Request): Effect.Effect<never, ExchangeError> {
     return Deferred.await(this.over).pipe(
-      Effect.timeoutOption(strayGrace),
+      Effect.timeoutOption(this.settings.strayGrace),
       Effect.andThen(
         Effect.suspend(() => {
           const error = new UnexpectedReply({

@@ -32,8 +32,9 @@ export type Miroir = Leasing.Leasing | Catalog.Catalog | Traces.Traces | Calibra
  */
 export interface Settings {
   /** The containers' bearer token, for leases and catalog alike. */
-  readonly token?: Redacted.Redacted
+  readonly token?: Redacted.Redacted | undefined
   readonly transport?: Partial<Transport.Settings>
+  readonly exchange?: Partial<SessionExchange.Settings>
   readonly leasing?: Partial<Leasing.Settings>
   readonly catalog?: Catalog.Settings
 }
@@ -46,10 +47,16 @@ const files = Layer.merge(NodeFileSystem.layer, NodePath.layer)
  * @since 0.1.0
  * @category layers
  */
-export const layer = ({ catalog, leasing, token, transport }: Settings = {}): Layer.Layer<Miroir> =>
+export const layer = ({ catalog, exchange, leasing, token, transport }: Settings = {}): Layer.Layer<Miroir> =>
   Layer.mergeAll(Leasing.layer({ token, ...leasing }), Catalog.layer({ token, ...catalog }), Calibration.layer).pipe(
     Layer.provideMerge(Traces.layer),
-    Layer.provide([SessionExchange.layer.pipe(Layer.provide(Transport.layer(transport))), NodeHttp.layer, files])
+    Layer.provide([
+      Layer.effect(SessionExchange.SessionExchange, SessionExchange.make(exchange)).pipe(
+        Layer.provide(Transport.layer(transport))
+      ),
+      NodeHttp.layer,
+      files
+    ])
   )
 
 /**

@@ -55,10 +55,12 @@ export type Token = Option.Option<Redacted.Redacted>
 export interface Settings {
   /** For a whole answer to a probe; after that the container counts as unhealthy. */
   readonly healthTimeout: Duration.DurationInput
-  readonly hedgeAfter: Duration.Duration
+  readonly hedgeAfter: Duration.DurationInput
+  /** Before each further try of a released container that is still busy, from the try before. */
+  readonly releasedRetries: ReadonlyArray<Duration.DurationInput>
   /** Between two openings of containers that are free for all. */
   readonly openingPause: Duration.DurationInput
-  readonly roundPause: Duration.Duration
+  readonly roundPause: Duration.DurationInput
   readonly maxProbes: number
   readonly maxHandshakes: number
 }
@@ -168,9 +170,6 @@ export interface Stats {
   /** Released containers that went to a waiter without a probe, since the start. */
   readonly handOvers: number
 }
-
-/** When a released container that is still busy is tried again, in milliseconds, each after the last. */
-const retries = [20, 50, 100, 200, 500, 1000]
 
 export const make = Effect.fnUntraced(function* (settings: Settings, { open, probe }: Hands) {
   const fork = yield* FiberSet.makeRuntime<never, void, never>()
@@ -595,7 +594,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     const container = end(opening)
     container.state = "idle"
     if (Exit.isSuccess(why)) {
-      const delay = tries === undefined || why.value._tag !== "Leased" ? undefined : retries[tries]
+      const delay = tries === undefined || why.value._tag !== "Leased" ? undefined : settings.releasedRetries[tries]
       if (tries !== undefined && delay !== undefined && isAwaited(container))
         container.retry = run(Effect.sleep(delay), (exit) =>
           Effect.sync(() => {
