@@ -178,8 +178,7 @@ export const make = Effect.fnUntraced(function* (
     Metric.increment(Telemetry.probes).pipe(
       // The desk has one timer for all probes.
       Effect.andThen(Http.health(base, token, Duration.infinity)),
-      Effect.provideService(HttpClient.HttpClient, http),
-      Effect.annotateLogs("container", base.href)
+      Effect.provideService(HttpClient.HttpClient, http)
     )
 
   const open: LeaseDesk.Hands["open"] = (base, token) =>

@@ -50,7 +50,7 @@ const makeDispatcher = Effect.acquireRelease(
 )
 
 /** How many requests are begun in one turn of the event loop. */
-const requestsATurn = 8
+const requestsATurn = 3
 
 /**
  * Lets so many pass in each turn of the event loop: hundreds at once would keep it busy for as long as it takes to send

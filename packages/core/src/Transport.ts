@@ -14,6 +14,7 @@ import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -304,10 +305,13 @@ class Socket implements Connection {
   shutdown(timeout: Duration.DurationInput): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.close()
-      // A finalizer is uninterruptible, and a timeout works by interruption.
-      return Effect.interruptible(Deferred.await(this.closed)).pipe(
-        Effect.timeoutOption(timeout),
-        Effect.andThen(Effect.sync(() => this.socket.terminate()))
+      // Beside the waiting, not in a race with it: a race takes two fibers, and this stands between two leases.
+      const cut = Effect.delay(
+        Effect.sync(() => this.socket.terminate()),
+        timeout
+      )
+      return Effect.flatMap(Effect.fork(Effect.interruptible(cut)), (timer) =>
+        Effect.zipRight(Deferred.await(this.closed), Fiber.interrupt(timer))
       )
     })
   }

@@ -251,7 +251,11 @@ export const health = (
   Effect.flatMap(checkHealth(base, token, timeout), ({ health, reason }) =>
     Option.match(reason, {
       onNone: () => Effect.succeed(health),
-      onSome: (reason) => Effect.as(Effect.logDebug(`${base.href} is unhealthy: ${reason}`), health)
+      onSome: (reason) =>
+        Effect.as(
+          Effect.annotateLogs(Effect.logDebug(`${base.href} is unhealthy: ${reason}`), "container", base.href),
+          health
+        )
     })
   )
 
