@@ -5,7 +5,6 @@
  */
 
 import * as HttpClient from "@effect/platform/HttpClient"
-import * as Config from "effect/Config"
 import type { ConfigError } from "effect/ConfigError"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -16,6 +15,7 @@ import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as BaseUrl from "./BaseUrl.js"
 import * as http from "./internal/http.js"
+import { tokenConfig } from "./internal/tokenConfig.js"
 import * as Json from "./Json.js"
 import { type CatalogError, InvalidUrls, ToolsError, UnexpectedReply } from "./MiroirError.js"
 import type { Surface, Task, Tool } from "./Protocol.js"
@@ -189,13 +189,7 @@ export const layer = (settings: Settings = {}): Layer.Layer<Catalog, never, Http
  */
 export const layerConfig: Layer.Layer<Catalog, ConfigError, HttpClient.HttpClient> = Layer.effect(
   Catalog,
-  Effect.flatMap(
-    Config.redacted(Config.nonEmptyString("MIROIR_TOKEN")).pipe(
-      Config.withDescription("The token that the containers want, if they want one"),
-      Config.option
-    ),
-    (token) => make({ token: Option.getOrUndefined(token) })
-  )
+  Effect.flatMap(tokenConfig, (token) => make({ token }))
 )
 
 const readEnvironment = (answer: http.CallAnswer): Either.Either<string, UnexpectedReply> => {

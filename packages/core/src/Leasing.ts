@@ -28,6 +28,7 @@ import * as BaseUrl from "./BaseUrl.js"
 import * as Dialect from "./Dialect.js"
 import * as Http from "./internal/http.js"
 import * as LeaseDesk from "./internal/leaseDesk.js"
+import { tokenConfig } from "./internal/tokenConfig.js"
 import type * as Json from "./Json.js"
 import { type ConnectionFailed, type EnvError, InvalidUrls, type LeaseError, type UrlFileError } from "./MiroirError.js"
 import * as Protocol from "./Protocol.js"
@@ -291,11 +292,7 @@ export const layer = (
  * @category settings
  */
 export const config: Config.Config<Pick<Settings, "token" | "timeout">> = Config.all({
-  token: Config.redacted(Config.nonEmptyString("MIROIR_TOKEN")).pipe(
-    Config.withDescription("The token that the containers want, if they want one"),
-    Config.option,
-    Config.map(Option.getOrUndefined)
-  ),
+  token: tokenConfig,
   timeout: Config.duration("MIROIR_LEASE_TIMEOUT").pipe(
     Config.withDefault(defaults.timeout),
     Config.withDescription("How long to try for a lease")

@@ -112,21 +112,27 @@ export const defaults: Settings = { strayGrace: Duration.millis(250) }
 export const make = (
   options: Partial<Settings> = {}
 ): Effect.Effect<Context.Tag.Service<SessionExchange>, never, Transport.Transport> =>
-  Effect.map(Transport.Transport, (transport) => ({
-    open: (base, token) =>
-      Effect.flatMap(Effect.all([transport.open(base, token), Effect.clock]), ([connection, clock]) =>
-        Effect.acquireRelease(
-          Effect.sync(
-            () =>
-              new LiveExchange(base.href, connection, clock, withoutCredential(BaseUrl.authorization(base, token)), {
-                ...defaults,
-                ...options
-              })
-          ),
-          (exchange) => exchange.shutdown
+  Effect.map(Transport.Transport, (transport) => {
+    const settings: Settings = { ...defaults, ...options }
+    return {
+      open: (base, token) =>
+        Effect.flatMap(Effect.all([transport.open(base, token), Effect.clock]), ([connection, clock]) =>
+          Effect.acquireRelease(
+            Effect.sync(
+              () =>
+                new LiveExchange(
+                  base.href,
+                  connection,
+                  clock,
+                  withoutCredential(BaseUrl.authorization(base, token)),
+                  settings
+                )
+            ),
+            (exchange) => exchange.shutdown
+          )
         )
-      )
-  }))
+    }
+  })
 
 /**
  * @since 0.1.0

@@ -2,6 +2,7 @@
 
 import type * as FileSystem from "@effect/platform/FileSystem"
 import * as BaseUrl from "@miroir-effect/core/BaseUrl"
+import type { Containers } from "@miroir-effect/core/Leasing"
 import type { UrlFileError } from "@miroir-effect/core/MiroirError"
 import * as UrlFile from "@miroir-effect/core/UrlFile"
 import * as Config from "effect/Config"
@@ -17,11 +18,6 @@ export interface Given {
   readonly urls: ReadonlyArray<string>
   readonly urlFile: Option.Option<string>
 }
-
-/** The URLs, or the file that lists them: in the form in which a lease takes them too. */
-export type Containers =
-  | { readonly urls: ReadonlyArray<string>; readonly urlFile?: never }
-  | { readonly urlFile: string; readonly urls?: never }
 
 /** A variable that is set to nothing is none. */
 const fromEnvironment = Config.all({

@@ -1,6 +1,7 @@
 /** How containers are, round by round: a table that is redrawn on a terminal, elsewhere a line for each change. */
 
 import type * as Terminal from "@effect/platform/Terminal"
+import type * as Leasing from "@miroir-effect/core/Leasing"
 import * as Text from "@miroir-effect/core/Text"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -27,7 +28,7 @@ interface Round {
 type Show = (round: Round) => Effect.Effect<boolean, OutputFailed, Terminal.Terminal>
 
 /** Runs until there is nobody to show it to. */
-export const watch = Effect.fnUntraced(function* (containers: Containers.Containers, json: boolean) {
+export const watch = Effect.fnUntraced(function* (containers: Leasing.Containers, json: boolean) {
   let urls = yield* Containers.urlsOf(containers)
   const round = Effect.gen(function* () {
     const read = yield* Effect.either(Containers.urlsOf(containers))
