@@ -17,7 +17,9 @@ export default defineWorkspace(
       name,
       root: source(name),
       include: ["test/**/*.test.ts"],
-      testTimeout: 30_000
+      testTimeout: 30_000,
+      // The tests' servers are on loopback, where the proxies of whoever runs the tests do not lead.
+      env: { NO_PROXY: "*", no_proxy: "*" }
     }
   }))
 )

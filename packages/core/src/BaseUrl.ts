@@ -11,6 +11,8 @@ import * as Redacted from "effect/Redacted"
 import { InvalidUrls } from "./MiroirError.js"
 
 /**
+ * A base URL that has been checked: what `parse` gives.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -72,7 +74,12 @@ export const webSocket = (base: BaseUrl): string => `${base.href.replace(/^http/
 export const endpoint = (base: BaseUrl, ...parts: ReadonlyArray<string>): string =>
   [base.href, ...parts.map((part) => encodeURIComponent(part.toWellFormed()))].join("/")
 
-/** What can be shown of a text that should have been a URL: all up to the last `@` may be a secret. */
+/**
+ * What can be shown of a text that should have been a URL: all up to the last `@` may be a secret.
+ *
+ * @since 0.1.0
+ * @category getters
+ */
 export const withoutUserinfo = (text: string): string => text.replace(/^(\w+:\/+)?.*@/s, "$1")
 
 const decoded = (text: string): string => {

@@ -8,6 +8,7 @@
  * @since 0.1.0
  */
 
+import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
@@ -15,10 +16,10 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as CalibrationFile from "./internal/calibrationFile.js"
-import { sortedByCodePoints } from "./internal/codePoints.js"
+import { orderByCodePoints, sortedByCodePoints } from "./internal/codePoints.js"
 import { platformReason } from "./internal/platformReason.js"
 import * as RewardSums from "./internal/rewardSums.js"
-import { writeWhole } from "./internal/wholeFile.js"
+import { canWriteWhole, writeWhole } from "./internal/wholeFile.js"
 import {
   type CalibrationError,
   CalibrationFileError,
@@ -45,6 +46,8 @@ import { Traces } from "./Traces.js"
 export const classes = ["solved", "learnable", "out_of_reach"] as const
 
 /**
+ * What a task is to a policy: `solved` if every rollout succeeded, `learnable` if the rewards differ, else `out_of_reach`.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -57,6 +60,7 @@ export type Class = (typeof classes)[number]
  * @category models
  */
 export interface TaskCalibration {
+  /** The version of the task that was rolled out. */
   readonly task_hash: string
   /** Null where fewer than 2 rollouts are graded. */
   readonly class: Class | null
@@ -70,9 +74,11 @@ export interface TaskCalibration {
   readonly "pass@k": number | null
   /** Null where fewer than k rollouts are graded. */
   readonly "pass^k": number | null
+  /** The mean of the graded rollouts' rewards. */
   readonly reward_mean: number | null
   /** Of the population. */
   readonly reward_variance: number | null
+  /** The share of the graded rollouts that did harm. */
   readonly harm_rate: number | null
 }
 
@@ -85,6 +91,7 @@ export interface TaskCalibration {
 export interface CalibrationResult {
   /** The policy whose rollouts these are. */
   readonly model: string
+  /** The k of pass@k and pass^k, at least 1. */
   readonly k: number
   /** By id, in code point order. */
   readonly tasks: ReadonlyMap<string, TaskCalibration>
@@ -123,6 +130,11 @@ export class Calibration extends Context.Tag("@miroir-effect/core/Calibration")<
     }) => Effect.Effect<CalibrationResult, TraceError | CalibrationError>
     /** Writes a calibration file, whole or not at all; its folder is made on demand. */
     readonly write: (file: string, calibration: CalibrationResult) => Effect.Effect<void, CalibrationFileError>
+    /**
+     * Fails where `write` would fail now, as with a folder in the file's place: for who wants to know before the rollouts are
+     * made. The file's folder is made; nothing else is changed.
+     */
+    readonly writable: (file: string) => Effect.Effect<void, CalibrationFileError>
     /** Reads a calibration file. Only each task's `task_hash` and `class` have to be there. */
     readonly read: (file: string) => Effect.Effect<Classified, CalibrationFileError>
     /**
@@ -138,15 +150,16 @@ export class Calibration extends Context.Tag("@miroir-effect/core/Calibration")<
 >() {}
 
 /**
+ * The service, on `Traces` and a file system.
+ *
  * @since 0.1.0
  * @category constructors
  */
 export const make = Effect.gen(function* () {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const traces = yield* Traces
 
-  const fileError = (file: string) => (error: Parameters<typeof platformReason>[0]) =>
+  const fileError = (file: string) => (error: PlatformError) =>
     new CalibrationFileError({ file, reason: platformReason(error) })
 
   const read = (file: string): Effect.Effect<Classified, CalibrationFileError> =>
@@ -159,34 +172,53 @@ export const make = Effect.gen(function* () {
       return yield* Either.mapLeft(CalibrationFile.decode(text), (reason) => new CalibrationFileError({ file, reason }))
     })
 
-  const write = (file: string, calibration: CalibrationResult): Effect.Effect<void, CalibrationFileError> =>
-    writeWhole(file, Buffer.from(encode(calibration), "latin1")).pipe(
+  const onFile = (
+    file: string,
+    does: Effect.Effect<void, PlatformError, FileSystem.FileSystem | Path.Path>
+  ): Effect.Effect<void, CalibrationFileError> =>
+    does.pipe(
       Effect.provideService(FileSystem.FileSystem, fs),
       Effect.provideService(Path.Path, path),
       Effect.mapError(fileError(file))
     )
 
-  return Calibration.of({
+  return yield* makeWith({
+    read,
+    write: (file, calibration) => onFile(file, writeWhole(file, Buffer.from(encode(calibration), "latin1"))),
+    writable: (file) => onFile(file, canWriteWhole(file))
+  })
+})
+
+/**
+ * The service with a way of one's own to keep calibrations. `calibrate` and `select` are as always.
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const makeWith = (
+  files: Pick<Context.Tag.Service<Calibration>, "read" | "write" | "writable">
+): Effect.Effect<Context.Tag.Service<Calibration>, never, Traces> =>
+  Effect.map(Traces, (traces) => ({
+    ...files,
     calibrate: ({ k, model, traces: paths }) =>
       Effect.gen(function* () {
         // Before a long read, not after it.
         if (k !== undefined) yield* validK(k)
         return yield* fromTally(yield* traces.tally(paths), { model, k })
       }),
-    read,
-    write,
     select: (tasks, calibration, keep = ["learnable"]) =>
       Effect.gen(function* () {
         const known: ReadonlyArray<string> = classes
         const unknown = keep.filter((name) => !known.includes(name))
         if (keep.length === 0 || unknown.length > 0) return yield* new UnknownClass({ unknown })
-        const classified = typeof calibration === "string" ? yield* read(calibration) : calibration
+        const classified = typeof calibration === "string" ? yield* files.read(calibration) : calibration
         return yield* kept(tasks, classified, keep)
       })
-  })
-})
+  }))
 
 /**
+ * The service as a layer.
+ *
  * @since 0.1.0
  * @category layers
  */
@@ -215,29 +247,22 @@ export const fromTally = (
 ): Either.Either<CalibrationResult, CalibrationError> =>
   Either.gen(function* () {
     if (k !== undefined) yield* validK(k)
-    const ids = sortedByCodePoints(tasks.keys())
     let most = 0
     const totals = { graded: 0, void: 0 }
-    const sorted: Array<readonly [string, Tally.TaskTally]> = []
-    for (const taskId of ids) {
-      const task = tasks.get(taskId)
-      if (task === undefined) continue
-      const [one, other] = task.taskHashes
-      if (one !== undefined && other !== undefined) {
-        return yield* Either.left(new TaskVersionConflict({ taskId, hashes: [one, other] }))
-      }
+    const conflicts: Array<string> = []
+    for (const [id, task] of tasks) {
+      if (task.taskHashes.length > 1) conflicts.push(id)
       most = Math.max(most, task.graded)
       totals.graded += task.graded
       totals.void += task.void
-      sorted.push([taskId, task])
+    }
+    const [taskId] = sortedByCodePoints(conflicts)
+    const [one, other] = tasks.get(taskId ?? "")?.taskHashes ?? []
+    if (taskId !== undefined && one !== undefined && other !== undefined) {
+      return yield* Either.left(new TaskVersionConflict({ taskId, hashes: [one, other] }))
     }
     if (most < 2) return yield* Either.left(new NoClassableTask({ tasks: tasks.size, ...totals }))
-    return {
-      model,
-      k: k ?? most,
-      tasks: new Map(sorted.map(([id, task]) => [id, calibrateTask(task, k ?? most)])),
-      tellsSuccess
-    }
+    return { model, k: k ?? most, tasks: calibrateTasks(tasks, k ?? most), tellsSuccess }
   })
 
 /**
@@ -250,6 +275,22 @@ export const encode = (calibration: CalibrationResult): string => CalibrationFil
 
 const validK = (k: number): Either.Either<number, InvalidK> =>
   Number.isInteger(k) && k >= 1 ? Either.right(k) : Either.left(new InvalidK({ k }))
+
+/** In the order in which they are in memory, and only the results in the order of their ids: that is twice as fast. */
+const calibrateTasks = (
+  tasks: ReadonlyMap<string, Tally.TaskTally>,
+  k: number
+): ReadonlyMap<string, TaskCalibration> => {
+  const ids = Array.from(tasks.keys())
+  const calibrated = Array.from(tasks.values(), (task) => calibrateTask(task, k))
+  const sorted = new Map<string, TaskCalibration>()
+  for (const at of orderByCodePoints(ids)) {
+    const id = ids[at]
+    const task = calibrated[at]
+    if (id !== undefined && task !== undefined) sorted.set(id, task)
+  }
+  return sorted
+}
 
 const calibrateTask = (task: Tally.TaskTally, k: number): TaskCalibration => {
   const { graded, rewards, successes } = task

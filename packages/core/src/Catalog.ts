@@ -15,10 +15,14 @@ import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as BaseUrl from "./BaseUrl.js"
 import * as http from "./internal/http.js"
-import { tokenConfig } from "./internal/tokenConfig.js"
+import { readSchema } from "./internal/openEnvHttp.js"
+import { taskHash } from "./internal/taskHash.js"
+import { listed, shown } from "./internal/text.js"
 import * as Json from "./Json.js"
-import { type CatalogError, InvalidUrls, ToolsError, UnexpectedReply } from "./MiroirError.js"
+import { type CatalogError, HttpStatusError, InvalidUrls, ToolsError, UnexpectedReply } from "./MiroirError.js"
+import * as OpenEnv from "./OpenEnv.js"
 import type { Surface, Task, Tool } from "./Protocol.js"
+import * as Token from "./Token.js"
 
 /**
  * What a call of the catalog can fail with, but for the tools' own error.
@@ -40,6 +44,8 @@ export interface CallOptions {
 }
 
 /**
+ * What all calls of a catalog have in common.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -50,6 +56,8 @@ export interface Settings {
   readonly timeout?: Duration.DurationInput | undefined
   /** For a whole answer about health; 2 seconds unless given. */
   readonly healthTimeout?: Duration.DurationInput | undefined
+  /** Whether a container may be an OpenEnv server, for which it is asked; `miroir` where none is. Default `auto`. */
+  readonly dialect?: "auto" | "miroir" | undefined
 }
 
 /**
@@ -68,6 +76,8 @@ export interface Health {
 }
 
 /**
+ * Asks containers over HTTP what they have: environments, tasks, tools, and whether they are free.
+ *
  * @since 0.1.0
  * @category services
  */
@@ -75,19 +85,29 @@ export class Catalog extends Context.Tag("@miroir-effect/core/Catalog")<
   Catalog,
   {
     /**
-     * The first of the URLs, as it was given, whose container can list its environments. They are tried one after the
-     * other; if none can, the last one's failure is the result. All are checked before anything is sent.
+     * The first of the URLs, as it was given, whose container can list its environments, or is an OpenEnv server that has no
+     * such list. They are tried one after the other; if none can, the last one's failure is the result. All are checked
+     * before anything is sent.
      */
     readonly answering: (urls: ReadonlyArray<string>, options?: CallOptions) => Effect.Effect<string, CallError>
 
-    /** The tasks of a split, `train` unless given, of the container's first environment. */
+    /**
+     * The tasks of a split, `train` unless given, of the container's first environment.
+     *
+     * OpenEnv servers may leave out what a task has to have. Then its id is its `task_id`, or SPLIT-INDEX; its hash is
+     * made of its canonical JSON (RFC 8785); its instruction is its `prompt` or `question`, or empty. Their tasks get a
+     * `reset` that names split and index. One without a task API fails, and the message says what to do about it.
+     */
     readonly tasks: (
       url: string,
       split?: string,
       options?: CallOptions
     ) => Effect.Effect<ReadonlyArray<Task>, CallError>
 
-    /** The tools of a surface, or of the env's own choice. */
+    /**
+     * The tools of a surface, or of the env's own choice. OpenEnv servers have one set of tools, whatever the surface; where
+     * the env takes actions of a type of its own, that is the one tool `act`.
+     */
     readonly tools: (
       url: string,
       surface?: Surface,
@@ -100,6 +120,8 @@ export class Catalog extends Context.Tag("@miroir-effect/core/Catalog")<
 >() {}
 
 /**
+ * The service, on an `HttpClient`.
+ *
  * @since 0.1.0
  * @category constructors
  */
@@ -112,8 +134,10 @@ export const make = Effect.fnUntraced(function* (settings: Settings = {}) {
     base: BaseUrl.BaseUrl,
     options: CallOptions | undefined,
     request: Pick<http.Call, "method" | "path" | "query" | "body">
-  ) =>
-    http
+  ) => {
+    // A name that the server gave is in the path.
+    const scrub = http.withoutCredentials(base.href, BaseUrl.authorization(base, tokenOf(options)))
+    return http
       .call({
         ...request,
         base,
@@ -124,35 +148,91 @@ export const make = Effect.fnUntraced(function* (settings: Settings = {}) {
         Effect.provideService(HttpClient.HttpClient, client),
         Effect.tapError((error) => Effect.annotateCurrentSpan("code", error.code)),
         Effect.withSpan("miroir.catalog", {
-          attributes: { container: base.href, request: `${request.method} /${request.path.join("/")}` },
+          attributes: { container: base.href, request: `${request.method} /${request.path.map(scrub).join("/")}` },
           captureStackTrace: false
         })
       )
+  }
 
   const environment = (base: BaseUrl.BaseUrl, options: CallOptions | undefined) =>
     Effect.flatMap(call(base, options, { method: "GET", path: ["list_environments"] }), readEnvironment)
+
+  /** What the steps of an OpenEnv server's env are; none where the server is a Miroir env, whose health tells `leased`. */
+  const openEnv = Effect.fnUntraced(function* (base: BaseUrl.BaseUrl, options: CallOptions | undefined) {
+    if (settings.dialect === "miroir") return Option.none()
+    const actions = yield* readSchema(base, call(base, options, { method: "GET", path: ["schema"] }))
+    if (Option.isNone(actions)) return actions
+    const health = yield* call(base, options, { method: "GET", path: ["health"] }).pipe(
+      Effect.map(({ json }) => json),
+      Effect.catchTags({
+        HttpStatusError: ({ body }) => Effect.succeed(Either.getOrElse(Json.parse(body), () => null)),
+        UnexpectedReply: () => Effect.succeed(null)
+      })
+    )
+    return Json.isObject(health) && health.leased !== undefined ? Option.none() : actions
+  })
+
+  /** Says of an OpenEnv server's refusal to list its tasks what is to be done about it. */
+  const advised =
+    (base: BaseUrl.BaseUrl, options: CallOptions | undefined, split: string) =>
+    (error: HttpStatusError): Effect.Effect<never, HttpStatusError> =>
+      Effect.gen(function* () {
+        const { body, status, url } = error
+        if (status !== 500 && !hasNoSuch(status)) return yield* error
+        const actions = yield* Effect.orElseSucceed(openEnv(base, options), () => Option.none())
+        if (Option.isNone(actions)) return yield* error
+        const advice =
+          status === 500
+            ? splitAdvice(split, yield* splits(base, options))
+            : "It has no task API: roll out tasks of your own, by --tasks FILE, or seeds, by --seeds A..B."
+        return yield* advice === undefined ? error : new HttpStatusError({ url, status, body, advice })
+      })
+
+  /** The names of the splits; none where they are not told. */
+  const splits = (base: BaseUrl.BaseUrl, options: CallOptions | undefined): Effect.Effect<ReadonlyArray<string>> =>
+    environment(base, options).pipe(
+      Effect.flatMap((name) => call(base, options, { method: "GET", path: [name, "splits"] })),
+      Effect.map(({ json }) => (Json.isArray(json) ? json : [])),
+      Effect.map((entries) =>
+        entries.flatMap((entry) => (Json.isObject(entry) && typeof entry.name === "string" ? [entry.name] : []))
+      ),
+      Effect.orElseSucceed(() => [])
+    )
 
   return Catalog.of({
     answering: Effect.fnUntraced(function* (urls, options) {
       const bases = yield* Effect.forEach(urls, (url) => Effect.map(BaseUrl.parse(url), (base) => ({ url, base })))
       return yield* Effect.firstSuccessOf([
         new InvalidUrls({}),
-        ...bases.map(({ base, url }) => Effect.as(environment(base, options), url))
+        ...bases.map(({ base, url }) =>
+          environment(base, options).pipe(
+            Effect.catchIf(
+              (error) => error._tag === "HttpStatusError" && hasNoSuch(error.status),
+              (error) =>
+                Effect.flatMap(openEnv(base, options), (actions) =>
+                  Option.isNone(actions) ? Effect.fail(error) : Effect.void
+                )
+            ),
+            Effect.as(url)
+          )
+        )
       ])
     }),
 
     tasks: Effect.fnUntraced(function* (url, split = "train", options) {
       const base = yield* BaseUrl.parse(url)
-      const name = yield* environment(base, options)
-      return yield* Effect.flatMap(
-        call(base, options, { method: "POST", path: [name, "tasks"], body: { split } }),
-        readTasks
+      const answer = yield* environment(base, options).pipe(
+        Effect.flatMap((name) => call(base, options, { method: "POST", path: [name, "tasks"], body: { split } })),
+        Effect.catchTag("HttpStatusError", advised(base, options, split))
       )
+      return yield* Option.isNone(yield* openEnv(base, options)) ? readTasks(answer) : readOpenEnvTasks(answer, split)
     }),
 
     tools: Effect.fnUntraced(function* (url, surface, options) {
       const base = yield* BaseUrl.parse(url)
       const query = surface === undefined ? undefined : `surface=${encodeURIComponent(surface)}`
+      const actions = Option.getOrUndefined(yield* openEnv(base, options))
+      if (actions?._tag === "Own") return [OpenEnv.actTool(actions.schema)]
       const body = { jsonrpc: "2.0", id: 1, method: "tools/list" }
       return yield* Effect.flatMap(call(base, options, { method: "POST", path: ["mcp"], query, body }), readTools)
     }),
@@ -175,6 +255,8 @@ export const make = Effect.fnUntraced(function* (settings: Settings = {}) {
 })
 
 /**
+ * The service as a layer, with settings given here.
+ *
  * @since 0.1.0
  * @category layers
  */
@@ -189,7 +271,7 @@ export const layer = (settings: Settings = {}): Layer.Layer<Catalog, never, Http
  */
 export const layerConfig: Layer.Layer<Catalog, ConfigError, HttpClient.HttpClient> = Layer.effect(
   Catalog,
-  Effect.flatMap(tokenConfig, (token) => make({ token }))
+  Effect.flatMap(Token.config, (token) => make({ token }))
 )
 
 const readEnvironment = (answer: http.CallAnswer): Either.Either<string, UnexpectedReply> => {
@@ -199,8 +281,67 @@ const readEnvironment = (answer: http.CallAnswer): Either.Either<string, Unexpec
   return Either.right(name)
 }
 
+/** What is to be said where the tasks of a split brought a server to fall over. */
+const splitAdvice = (split: string, names: ReadonlyArray<string>): string | undefined => {
+  if (names.length === 0) return `It may have no split "${shown(split, 80)}".`
+  return names.includes(split)
+    ? undefined
+    : `It has no split "${shown(split, 80)}". Its splits are: ${listed(names, 20)}.`
+}
+
+/** Whether a status says that there is nothing of the kind. */
+const hasNoSuch = (status: number): boolean => status === 404 || status === 405 || status === 501
+
 const readTasks = (answer: http.CallAnswer): Either.Either<ReadonlyArray<Task>, UnexpectedReply> =>
-  readEntries<"id" | "task_hash" | "instruction">(answer, "tasks", answer.json, ["id", "task_hash", "instruction"])
+  Either.flatMap(
+    readEntries<"id" | "task_hash" | "instruction">(answer, "tasks", answer.json, ["id", "task_hash", "instruction"]),
+    (entries) =>
+      Either.all(
+        entries.map(({ reset, ...task }, index) =>
+          reset === undefined
+            ? Either.right(task)
+            : Json.isObject(reset)
+              ? Either.right({ ...task, reset })
+              : unexpected(answer, `tasks[${index}] has a reset that is no object`)
+        )
+      )
+  )
+
+const readOpenEnvTasks = (
+  answer: http.CallAnswer,
+  split: string
+): Either.Either<ReadonlyArray<Task>, UnexpectedReply> =>
+  Either.flatMap(readEntries<never>(answer, "tasks", answer.json, []), (entries) =>
+    Either.all(
+      entries.map((entry, index) => {
+        const named = entry.id ?? entry.task_id
+        const isNumber = typeof named === "number" || typeof named === "bigint"
+        const id = isNumber ? String(named) : named
+        const key = OpenEnv.instructionKey(entry)
+        const instruction = key === undefined ? undefined : entry[key]
+        const hash =
+          typeof entry.task_hash === "string" && entry.task_hash !== ""
+            ? Either.right(entry.task_hash)
+            : Either.mapLeft(
+                taskHash(entry),
+                (reason) =>
+                  new UnexpectedReply({
+                    url: answer.url,
+                    request: answer.request,
+                    reason: `tasks[${index}]: ${reason}`
+                  })
+              )
+        return Either.map(hash, (task_hash) => ({
+          ...entry,
+          id: typeof id === "string" && id !== "" ? id : `${split}-${index}`,
+          task_hash,
+          instruction: typeof instruction === "string" ? instruction : "",
+          // Where the server's own id is a number, it is told that.
+          reset: isNumber ? { task_id: named, split, index } : { split, index }
+        }))
+      })
+    )
+  )
 
 const readTools = (answer: http.CallAnswer): Either.Either<ReadonlyArray<Tool>, UnexpectedReply | ToolsError> => {
   const { error, result } = Json.isObject(answer.json) ? answer.json : {}

@@ -14,10 +14,12 @@ import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Schedule from "effect/Schedule"
+import type { Fault } from "./internal/chatAnswer.js"
 import * as chat from "./internal/chatCompletions.js"
+import { readText } from "./internal/chatMessage.js"
 import { counted } from "./internal/text.js"
 import * as Json from "./Json.js"
-import { type AnswerError, CoworkerFailed, type InvalidUrls } from "./MiroirError.js"
+import { type AnswerError, CoworkerFailed, type InvalidSetting, type InvalidUrls } from "./MiroirError.js"
 import type { ChatMessage } from "./Protocol.js"
 import type * as Session from "./Session.js"
 
@@ -40,12 +42,17 @@ export type Settings = chat.Settings
 export const defaultRetry: Schedule.Schedule<unknown> = chat.defaultRetry
 
 /**
+ * The chat model that speaks for the simulated coworkers of a task.
+ *
  * @since 0.1.0
  * @category services
  */
 export class Coworker extends Context.Tag("@miroir-effect/core/Coworker")<
   Coworker,
   {
+    /** The model's name. */
+    readonly model: string
+
     /** What the model says next in a chat: never blank, and as it came, less a leading block of reasoning. */
     readonly complete: (messages: ReadonlyArray<ChatMessage>) => Effect.Effect<string, CoworkerFailed>
 
@@ -59,26 +66,31 @@ export class Coworker extends Context.Tag("@miroir-effect/core/Coworker")<
 >() {}
 
 /**
+ * The service, on an `HttpClient`. Fails with `InvalidUrls` where the base URL is no http(s) URL with a host,
+ * and with `InvalidSetting` where a number is none that a model can have.
+ *
  * @since 0.1.0
  * @category constructors
  */
 export const make = Effect.fnUntraced(function* (settings: Settings) {
-  const model = yield* chat.make(settings)
+  const model = yield* chat.make(settings, "coworker")
 
   const complete = (messages: ReadonlyArray<ChatMessage>): Effect.Effect<string, CoworkerFailed> =>
     Effect.mapError(
-      model.complete({ messages }, chat.readText),
-      ({ detail, reason, status }) =>
+      model.complete({ messages }, readText),
+      ({ detail, fault, reason, status }) =>
         new CoworkerFailed({
           url: model.url,
           model: model.model,
           reason,
           ...(status === undefined ? {} : { status }),
-          detail
+          detail,
+          // A chat that is too long is one episode's; what else no repeat mends would meet all of them.
+          ...(fault === undefined || fault === "context" ? {} : { advice: advice[fault] })
         })
     )
 
-  return Coworker.of({ complete, answerCoworkers: answeringWith(complete) })
+  return Coworker.of({ model: settings.model, complete, answerCoworkers: answeringWith(complete) })
 })
 
 /**
@@ -107,10 +119,12 @@ export const answeringWith = (
   })
 
 /**
+ * The service as a layer, with settings given here.
+ *
  * @since 0.1.0
  * @category layers
  */
-export const layer = (settings: Settings): Layer.Layer<Coworker, InvalidUrls, HttpClient.HttpClient> =>
+export const layer = (settings: Settings): Layer.Layer<Coworker, InvalidSetting | InvalidUrls, HttpClient.HttpClient> =>
   Layer.effect(Coworker, make(settings))
 
 /**
@@ -120,17 +134,16 @@ export const layer = (settings: Settings): Layer.Layer<Coworker, InvalidUrls, Ht
  * @since 0.1.0
  * @category config
  */
-export const config: Config.Config<Settings> = Config.all({
-  baseUrl: Config.nonEmptyString("MIROIR_COWORKER_BASE_URL").pipe(
-    Config.withDescription("Base URL of the coworker model's endpoint: http(s)://HOST[:PORT]/v1")
+export const config: Config.Config<Settings> = Config.zipWith(
+  chat.endpointConfig(
+    {
+      baseUrl: "MIROIR_COWORKER_BASE_URL",
+      model: "MIROIR_COWORKER_MODEL",
+      apiKey: "MIROIR_COWORKER_API_KEY"
+    },
+    "coworker"
   ),
-  model: Config.nonEmptyString("MIROIR_COWORKER_MODEL").pipe(Config.withDescription("Name of the coworker model")),
-  apiKey: Config.redacted(Config.nonEmptyString("MIROIR_COWORKER_API_KEY")).pipe(
-    Config.withDescription("API key of that endpoint, if it wants one"),
-    Config.option,
-    Config.map(Option.getOrUndefined)
-  ),
-  temperature: Config.nonEmptyString("MIROIR_COWORKER_TEMPERATURE").pipe(
+  Config.nonEmptyString("MIROIR_COWORKER_TEMPERATURE").pipe(
     Config.mapOrFail((text) =>
       Number.isFinite(Number(text))
         ? Either.right(Number(text))
@@ -139,15 +152,21 @@ export const config: Config.Config<Settings> = Config.all({
     Config.withDescription("Temperature of the coworker model; the endpoint's own unless given"),
     Config.option,
     Config.map(Option.getOrUndefined)
-  )
-})
+  ),
+  (endpoint, temperature) => ({ ...endpoint, temperature })
+)
 
 /**
+ * The service as a layer, with the settings of `config`.
+ *
  * @since 0.1.0
  * @category layers
  */
-export const layerConfig: Layer.Layer<Coworker, ConfigError.ConfigError | InvalidUrls, HttpClient.HttpClient> =
-  Layer.effect(Coworker, Effect.flatMap(config, make))
+export const layerConfig: Layer.Layer<
+  Coworker,
+  ConfigError.ConfigError | InvalidSetting | InvalidUrls,
+  HttpClient.HttpClient
+> = Layer.effect(Coworker, Effect.flatMap(config, make))
 
 /**
  * The tasks that can be played: without a model those that have coworkers are dropped, and a warning tells how many.
@@ -170,3 +189,12 @@ export const answerable = <A extends Json.JsonObject>(
 }
 
 const isSame = Option.getEquivalence<string>((one, other) => one === other)
+
+const advice: Readonly<Record<Exclude<Fault, "context">, string>> = {
+  key: "Check its API key (MIROIR_COWORKER_API_KEY).",
+  quota: "Raise what its account may use, or take the key of another (MIROIR_COWORKER_API_KEY).",
+  address: "Check its base URL (MIROIR_COWORKER_BASE_URL) and its name (MIROIR_COWORKER_MODEL).",
+  tools: "Take another model for the coworkers (MIROIR_COWORKER_MODEL).",
+  request:
+    "Change what it objects to: the model (MIROIR_COWORKER_MODEL) or its temperature (MIROIR_COWORKER_TEMPERATURE)."
+}

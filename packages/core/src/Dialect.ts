@@ -11,6 +11,7 @@ import * as Either from "effect/Either"
 import { EpisodeRecord } from "./EpisodeRecord.js"
 import * as Json from "./Json.js"
 import { type ExchangeError, NotGraded } from "./MiroirError.js"
+import * as Prompt from "./Prompt.js"
 import * as Protocol from "./Protocol.js"
 import type { Ask, AskFn } from "./SessionExchange.js"
 
@@ -22,11 +23,16 @@ import type { Ask, AskFn } from "./SessionExchange.js"
  */
 export interface Beginning {
   readonly taskId: string
+  /** The version of the task, where the caller told it: a dialect that makes the record itself puts it there. */
+  readonly taskHash: string | undefined
   /** A fresh uuid4 as 32 hex digits. */
   readonly episodeId: string
   /** Whole seconds, or null for the env's own limit. */
   readonly maxSeconds: number | null
+  /** Whether somebody answers for the coworkers. */
   readonly coworkers: boolean
+  /** What else the task has its reset say, for an env that takes such keys. */
+  readonly extra: Json.JsonObject
 }
 
 /**
@@ -45,11 +51,39 @@ export interface Episode {
 }
 
 /**
+ * What the first message to a policy is made of.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Opening {
+  readonly task: Protocol.Task
+  /** The reset's. */
+  readonly observation: Json.Json
+  /** What the policy is offered. */
+  readonly tools: ReadonlyArray<Protocol.Tool>
+  readonly day: Prompt.Day
+}
+
+/**
+ * What a family of servers does its own way.
+ *
  * @since 0.1.0
  * @category models
  */
 export interface Dialect {
   readonly name: string
+  /** Whether the env knows of coworkers. Where it does not, nobody is asked about them, and none is ever to speak. */
+  readonly hasCoworkers: boolean
+  /** Whether there is always a tool `submit`, listed or not. */
+  readonly hasSubmit: boolean
+  /**
+   * What a model is shown of a step's observation: the content of the tool message, a text or content parts as
+   * `chat/completions` has them.
+   */
+  readonly show: (observation: Json.Json) => string | ReadonlyArray<Json.JsonObject>
+  /** The first message to a policy. */
+  readonly prompt: (opening: Opening) => string
   /** `url` is the container's, for errors. */
   readonly episode: (url: string, beginning: Beginning) => Episode
 }
@@ -62,6 +96,14 @@ export interface Dialect {
  */
 export const miroir: Dialect = {
   name: "miroir",
+  hasCoworkers: true,
+  hasSubmit: true,
+  show: Json.stringify,
+  prompt: ({ day, observation, task }) => {
+    const told = Json.isObject(observation) ? observation.instruction : undefined
+    const instruction = task.instruction || (typeof told === "string" ? told : Json.stringify(observation))
+    return Prompt.prompt({ ...task, instruction }, day)
+  },
   episode: (url, beginning) => {
     const { episodeId } = beginning
     let ended = false

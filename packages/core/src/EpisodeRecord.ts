@@ -38,6 +38,15 @@ export class EpisodeRecord {
   }
 
   /**
+   * A record of parts that are known.
+   */
+  static of(
+    value: Json.JsonObject & { readonly reward: number | null; readonly metadata: Json.JsonObject }
+  ): EpisodeRecord {
+    return new EpisodeRecord(value, () => Json.stringify(value))
+  }
+
+  /**
    * A record whose text is asked for only when it is needed; `text` has to say the same as `value`.
    *
    * @internal
@@ -69,6 +78,7 @@ export class EpisodeRecord {
     return stringOf(this.metadata.task_hash)
   }
 
+  /** The record's `metadata`: what the env says of the episode beside the reward. */
   get metadata(): Json.JsonObject {
     return objectOrEmpty(this.value.metadata)
   }

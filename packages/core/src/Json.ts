@@ -20,6 +20,8 @@ import * as Either from "effect/Either"
 export type Json = null | boolean | number | bigint | string | ReadonlyArray<Json> | JsonObject
 
 /**
+ * A JSON object.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -28,6 +30,8 @@ export interface JsonObject {
 }
 
 /**
+ * Whether a value is a JSON object; null and lists are none.
+ *
  * @since 0.1.0
  * @category guards
  */
@@ -35,6 +39,8 @@ export const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 /**
+ * Whether a value is a JSON list.
+ *
  * @since 0.1.0
  * @category guards
  */

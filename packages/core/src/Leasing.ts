@@ -18,6 +18,7 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import { identity } from "effect/Function"
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
@@ -25,16 +26,20 @@ import * as Random from "effect/Random"
 import type * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import * as BaseUrl from "./BaseUrl.js"
-import * as Dialect from "./Dialect.js"
+import { addFinalizer } from "./internal/finalizer.js"
 import * as Http from "./internal/http.js"
+import { ifTraced } from "./internal/ifTraced.js"
 import * as LeaseDesk from "./internal/leaseDesk.js"
-import { tokenConfig } from "./internal/tokenConfig.js"
+import * as Timers from "./internal/timers.js"
+import { whileCounted } from "./internal/whileCounted.js"
 import type * as Json from "./Json.js"
 import { type ConnectionFailed, type EnvError, InvalidUrls, type LeaseError, type UrlFileError } from "./MiroirError.js"
 import * as Protocol from "./Protocol.js"
+import * as Recognition from "./Recognition.js"
 import * as Session from "./Session.js"
 import { type Ask, SessionExchange } from "./SessionExchange.js"
 import * as Telemetry from "./Telemetry.js"
+import * as Token from "./Token.js"
 import * as UrlFile from "./UrlFile.js"
 
 /**
@@ -48,6 +53,8 @@ export type Containers =
   | { readonly urlFile: string; readonly urls?: never }
 
 /**
+ * Which containers a lease is wanted of, and how it is waited for.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -61,6 +68,8 @@ export type LeaseOptions = Containers & {
 }
 
 /**
+ * What all leases of a `Leasing` have in common.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -71,7 +80,7 @@ export interface Settings {
   readonly timeout: Duration.DurationInput
   /** For a whole answer to a health probe. Default 2 s. */
   readonly healthTimeout: Duration.DurationInput
-  /** For the reply to the `state` that opens a session. Default 30 s. */
+  /** For the reply to the `state` that opens a session, and for what is asked to find out the dialect. Default 30 s. */
   readonly openingTimeout: Duration.DurationInput
   /** How long one handshake is waited for before another one is tried beside it. Default 1 s. */
   readonly hedgeAfter: Duration.DurationInput
@@ -80,6 +89,11 @@ export interface Settings {
    * before. Default 20, 50, 100, 200, 500 and 1000 ms.
    */
   readonly releasedRetries: ReadonlyArray<Duration.DurationInput>
+  /**
+   * Sessions that may be held on one container at once. Default 1, which is what a Miroir env grants; OpenEnv servers may
+   * grant more. One that grants fewer than this counts as leased when it is full.
+   */
+  readonly sessions: number
   /** Between two openings of containers that are free for all, so that processes which start together share them. Default 1 ms. */
   readonly openingPause: Duration.DurationInput
   /** Between two rounds, give or take a fifth. Default 1 s. */
@@ -90,11 +104,13 @@ export interface Settings {
   readonly maxProbes: number
   /** Handshakes and openings under way at most, over all callers. Default 64. */
   readonly maxHandshakes: number
-  /** How the containers' servers speak. Default Miroir's own way. */
-  readonly dialect: Dialect.Dialect
+  /** How it is found out what a container's server speaks. Default `Recognition.auto()`: Miroir or OpenEnv, by what it does. */
+  readonly recognition: Recognition.Recognition
 }
 
 /**
+ * The settings that hold where none are given.
+ *
  * @since 0.1.0
  * @category settings
  */
@@ -105,12 +121,13 @@ export const defaults: Settings = {
   openingTimeout: Duration.seconds(30),
   hedgeAfter: Duration.seconds(1),
   releasedRetries: [20, 50, 100, 200, 500, 1000],
+  sessions: 1,
   openingPause: Duration.millis(1),
   roundPause: Duration.seconds(1),
   firstRound: Duration.seconds(5),
   maxProbes: 512,
   maxHandshakes: 64,
-  dialect: Dialect.miroir
+  recognition: Recognition.auto()
 }
 
 /**
@@ -137,6 +154,8 @@ export interface Stats {
 }
 
 /**
+ * Leases free containers, each of which is held by one session at a time, or by as many as the settings say.
+ *
  * @since 0.1.0
  * @category services
  */
@@ -160,6 +179,8 @@ const opening: Ask<Json.Json> = {
 }
 
 /**
+ * The service. All that waits in it ends with the scope; settings that are not given are the `defaults`.
+ *
  * @since 0.1.0
  * @category constructors
  */
@@ -174,21 +195,40 @@ export const make = Effect.fnUntraced(function* (
   const exchanges = yield* SessionExchange
   const files = yield* FileSystem.FileSystem
   const http = yield* HttpClient.HttpClient
+  const timers = yield* Timers.make
+
+  /** Containers whose health told `leased` when it was asked last. */
+  const tellLeased = new Set<string>()
 
   const probe: LeaseDesk.Hands["probe"] = (base, token) =>
     Metric.increment(Telemetry.probes).pipe(
-      // The desk has one timer for all probes.
+      // The desk has their deadlines.
       Effect.andThen(Http.health(base, token, Duration.infinity)),
+      Effect.map(({ health, tellsLeased }) => {
+        if (tellsLeased) tellLeased.add(base.href)
+        else tellLeased.delete(base.href)
+        return health
+      }),
       Effect.provideService(HttpClient.HttpClient, http)
     )
 
   const open: LeaseDesk.Hands["open"] = (base, token) =>
     Effect.gen(function* () {
       const exchange = yield* exchanges.open(base, token)
-      const opened = yield* Effect.timeoutOption(exchange.ask(opening), settings.openingTimeout)
+      const answer = Effect.flatMap(exchange.ask(opening), (state) =>
+        Effect.map(settings.recognition({ base, token, state, tellsLeased: tellLeased.has(base.href) }), (dialect) => ({
+          dialect,
+          state
+        }))
+      )
+      const opened = yield* timers.within(Effect.asSome(answer), settings.openingTimeout, Effect.succeedNone)
       if (Option.isNone(opened)) return LeaseDesk.Leased
-      return LeaseDesk.Ours(yield* Session.make(exchange, settings.dialect, opened.value))
+      // What was closed while the dialect was found out is nobody's.
+      if (Option.isSome(yield* exchange.broken)) return LeaseDesk.Leased
+      const { dialect, state } = opened.value
+      return LeaseDesk.Ours(yield* Session.make(exchange, dialect, state))
     }).pipe(
+      Effect.provideService(HttpClient.HttpClient, http),
       Effect.catchTags({
         ConnectionFailed: (error) => Effect.succeed(isPassing(error) ? LeaseDesk.Unhealthy : LeaseDesk.Refusing(error)),
         ConnectionLost: () => Effect.succeed(LeaseDesk.Leased),
@@ -197,20 +237,12 @@ export const make = Effect.fnUntraced(function* (
       })
     )
 
-  const desk = yield* LeaseDesk.make(settings, { probe, open })
+  const desk = yield* LeaseDesk.make(settings, { probe, open }, timers)
   const listing = makeListing()
-
-  /** Fails when the time is up, but not before the first round had its own. */
-  const outOfTime = (waiter: LeaseDesk.Waiter, timeout: Duration.Duration) =>
-    Effect.sleep(timeout).pipe(
-      Effect.andThen(
-        Effect.raceFirst(Deferred.await(waiter.heardAll), Effect.sleep(Duration.subtract(settings.firstRound, timeout)))
-      ),
-      Effect.andThen(Effect.suspend(() => Effect.fail(desk.reason(waiter))))
-    )
+  const places = placesOf(settings.sessions)
 
   /** Reads the list again in each round; where that fails, it stays as it was. */
-  const relisting = (waiter: LeaseDesk.Waiter, list: Listing): Effect.Effect<never> =>
+  const relisting = (waiter: LeaseDesk.Waiter, list: Places): Effect.Effect<never> =>
     Effect.gen(function* () {
       let good = true
       while (true) {
@@ -227,7 +259,7 @@ export const make = Effect.fnUntraced(function* (
     restore: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   ) {
     const began = yield* Clock.currentTimeMillis
-    const list = Effect.provideService(listing(options), FileSystem.FileSystem, files)
+    const list: Places = Effect.map(Effect.provideService(listing(options), FileSystem.FileSystem, files), places)
     const waiter = desk.join({
       bases: yield* Effect.flatMap(restore(list), rotated),
       token: Option.fromNullable(options.token ?? settings.token),
@@ -235,16 +267,22 @@ export const make = Effect.fnUntraced(function* (
       since: began,
       traced: yield* tracing
     })
+    const timeout = options.timeout ?? settings.timeout
+    const hurrying = timers.after(timeout, () => desk.hurry(waiter))
+    const givingUp = timers.after(Duration.max(timeout, settings.firstRound), () => desk.giveUp(waiter))
     // Beside the waiting, not in a race with it: a race takes two fibers more.
-    const timers = yield* Effect.forEach(
-      [
-        outOfTime(waiter, Duration.decode(options.timeout ?? settings.timeout)),
-        ...(options.urlFile === undefined ? [] : [relisting(waiter, list)])
-      ],
-      (timer) => Effect.fork(Effect.interruptible(Effect.intoDeferred(timer, waiter.settled)))
+    const relister =
+      options.urlFile === undefined
+        ? undefined
+        : yield* Effect.fork(Effect.interruptible(Effect.intoDeferred(relisting(waiter, list), waiter.settled)))
+    const settled = yield* Deferred.await(waiter.settled).pipe(
+      restore,
+      whileCounted(Telemetry.leaseWaiters),
+      Effect.exit
     )
-    const settled = yield* Deferred.await(waiter.settled).pipe(restore, whileCounted, Effect.exit)
-    yield* Fiber.interruptAll(timers)
+    hurrying()
+    givingUp()
+    if (relister !== undefined) yield* Fiber.interrupt(relister)
     const grant = desk.leave(waiter)
     // What comes at the last moment is taken, unless nobody is there any more to take it.
     if (grant === undefined) return yield* Effect.map(settled, ({ session }) => session)
@@ -253,11 +291,8 @@ export const make = Effect.fnUntraced(function* (
       return yield* Effect.failCause(settled.cause)
     }
     yield* Metric.incrementBy(Telemetry.leasesHeld, 1)
-    yield* Effect.addFinalizer(() =>
-      Effect.zipRight(Metric.incrementBy(Telemetry.leasesHeld, -1), desk.giveBack(grant))
-    )
+    yield* addFinalizer(Effect.zipRight(Metric.incrementBy(Telemetry.leasesHeld, -1), desk.giveBack(grant)))
     yield* Metric.update(Telemetry.leaseWait, ((yield* Clock.currentTimeMillis) - began) / 1000)
-    yield* Effect.annotateCurrentSpan("container", grant.session.url)
     yield* Effect.annotateLogs(Effect.logDebug("Leased a container"), "container", grant.session.url)
     return grant.session
   })
@@ -265,9 +300,16 @@ export const make = Effect.fnUntraced(function* (
   return {
     lease: (options) =>
       // One mask around all of it: an interruption between a grant and its finalizer would lose the container.
-      Effect.uninterruptibleMask((restore) => lease(options, restore)).pipe(
-        Effect.tapError((error) => Effect.annotateCurrentSpan("code", error.code)),
-        Effect.withSpan("miroir.lease", { captureStackTrace: false })
+      ifTraced(
+        Effect.uninterruptibleMask((restore) => lease(options, restore)),
+        (leased) =>
+          leased.pipe(
+            Effect.tapBoth({
+              onSuccess: ({ url }) => Effect.annotateCurrentSpan("container", url),
+              onFailure: ({ code }) => Effect.annotateCurrentSpan("code", code)
+            }),
+            Effect.withSpan("miroir.lease", { captureStackTrace: false })
+          )
       ),
     stats: Effect.map(Clock.currentTimeMillis, (now) => {
       const { since, ...stats } = desk.stats()
@@ -277,6 +319,8 @@ export const make = Effect.fnUntraced(function* (
 })
 
 /**
+ * The service as a layer, with settings given here.
+ *
  * @since 0.1.0
  * @category layers
  */
@@ -292,7 +336,7 @@ export const layer = (
  * @category settings
  */
 export const config: Config.Config<Pick<Settings, "token" | "timeout">> = Config.all({
-  token: tokenConfig,
+  token: Token.config,
   timeout: Config.duration("MIROIR_LEASE_TIMEOUT").pipe(
     Config.withDefault(defaults.timeout),
     Config.withDescription("How long to try for a lease")
@@ -300,6 +344,8 @@ export const config: Config.Config<Pick<Settings, "token" | "timeout">> = Config
 })
 
 /**
+ * The service as a layer, with the settings of `config`.
+ *
  * @since 0.1.0
  * @category layers
  */
@@ -327,7 +373,15 @@ const rotated = <A>(list: ReadonlyArray<A>): Effect.Effect<ReadonlyArray<A>> =>
     ...list.slice(0, start)
   ])
 
-type Listing = Effect.Effect<ReadonlyArray<BaseUrl.BaseUrl>, InvalidUrls | UrlFileError>
+type Places = Effect.Effect<ReadonlyArray<LeaseDesk.Place>, InvalidUrls | UrlFileError>
+
+/** Each container so many times; every container comes once before any comes again. */
+const placesOf =
+  (sessions: number) =>
+  (bases: ReadonlyArray<BaseUrl.BaseUrl>): ReadonlyArray<LeaseDesk.Place> =>
+    sessions <= 1
+      ? bases
+      : Array.from({ length: sessions }, (_, place) => bases.map((base) => ({ ...base, place }))).flat()
 
 /** So many URLs are remembered as checked; a list is given anew with each lease. */
 const maxKnown = 10_000
@@ -364,19 +418,14 @@ const makeListing = () => {
 }
 
 /** What puts an effect that runs elsewhere into the trace of here. */
-const tracing = Effect.map(
-  Effect.all([Effect.tracer, Effect.option(Effect.currentParentSpan)]),
-  ([tracer, parent]) =>
-    <A, R>(self: Effect.Effect<A, never, R>): Effect.Effect<A, never, R> =>
-      Effect.withTracer(
-        Option.match(parent, { onNone: () => self, onSome: (span) => Effect.withParentSpan(self, span) }),
-        tracer
-      )
-)
-
-const whileCounted = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.acquireUseRelease(
-    Metric.incrementBy(Telemetry.leaseWaiters, 1),
-    () => self,
-    () => Metric.incrementBy(Telemetry.leaseWaiters, -1)
+const tracing = ifTraced<LeaseDesk.Waiter["traced"], never, never, never>(Effect.succeed(identity), () =>
+  Effect.map(
+    Effect.all([Effect.tracer, Effect.option(Effect.currentParentSpan)]),
+    ([tracer, parent]) =>
+      (self) =>
+        Effect.withTracer(
+          Option.match(parent, { onNone: () => self, onSome: (span) => Effect.withParentSpan(self, span) }),
+          tracer
+        )
   )
+)

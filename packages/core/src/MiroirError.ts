@@ -60,7 +60,7 @@ export class UrlFileError extends Schema.TaggedError<UrlFileError>("@miroir-effe
   }
   override get message(): string {
     const where = this.line === undefined ? "" : `, line ${this.line}`
-    return `URL file ${visible(this.file)}${where}: ${sentence(this.reason)}`
+    return `URL file ${visible(this.file)}${where}: ${sentence(visible(this.reason))}`
   }
 }
 
@@ -186,7 +186,9 @@ export class EnvError extends Schema.TaggedError<EnvError>("@miroir-effect/core/
   /** The env's own code, as it sent it. */
   code: Schema.String,
   /** The env's own message, as it sent it. */
-  reason: Schema.String
+  reason: Schema.String,
+  /** The text of a JSON object with what else the env's error frame held: OpenEnv says there what it refused of an action. */
+  details: optionalString
 }) {
   override get message(): string {
     const reason = shown(this.reason, 500)
@@ -205,16 +207,63 @@ export class HttpStatusError extends Schema.TaggedError<HttpStatusError>(
 )("HttpStatusError", {
   url: Schema.String,
   status: Schema.Number,
-  /** The answer's body, whole; the message shows its beginning. */
-  body: Schema.String
+  /** The answer's body, of a long one the first megabyte; the message shows its beginning. */
+  body: Schema.String,
+  /** What to do about it, in a sentence, where that is known. */
+  advice: optionalString
 }) {
   get code(): string {
     return `HTTP_${this.status}`
   }
   override get message(): string {
     const body = shown(this.body)
-    const advice = this.status === 401 || this.status === 403 ? " Check the token." : ""
-    return `${shown(this.url)} answered ${this.status}${body === "" ? "." : `: ${sentence(body)}`}${advice}`
+    const advice = this.advice ?? (this.status === 401 || this.status === 403 ? "Check the token." : "")
+    const answer = `${shown(this.url)} answered ${this.status}${body === "" ? "." : `: ${sentence(body)}`}`
+    return advice === "" ? answer : `${answer} ${visible(advice)}`
+  }
+}
+
+/**
+ * A file of tasks that is unreadable, or a line in it that is no task.
+ *
+ * @since 0.1.0
+ * @category catalog
+ */
+export class TasksFileError extends Schema.TaggedError<TasksFileError>(
+  "@miroir-effect/core/MiroirError/TasksFileError"
+)("TasksFileError", {
+  file: Schema.String,
+  /** The 1-based line at fault, where there is one. */
+  line: optionalNumber,
+  reason: Schema.String
+}) {
+  get code(): string {
+    return "TASKS_FILE"
+  }
+  override get message(): string {
+    const where = this.line === undefined ? "" : `, line ${this.line}`
+    return `Tasks file ${visible(this.file)}${where}: ${sentence(shown(this.reason))}`
+  }
+}
+
+/**
+ * What was given as a range of seeds is none.
+ *
+ * @since 0.1.0
+ * @category catalog
+ */
+export class InvalidSeeds extends Schema.TaggedError<InvalidSeeds>("@miroir-effect/core/MiroirError/InvalidSeeds")(
+  "InvalidSeeds",
+  {
+    seeds: Schema.String,
+    reason: Schema.String
+  }
+) {
+  get code(): string {
+    return "INVALID_SEEDS"
+  }
+  override get message(): string {
+    return `"${shown(this.seeds, 80)}" is no range of seeds: ${sentence(visible(this.reason))}`
   }
 }
 
@@ -314,13 +363,16 @@ export class CoworkerFailed extends Schema.TaggedError<CoworkerFailed>(
   reason: Schema.Literal("transport", "timeout", "status", "malformed", "refused", "empty"),
   /** The status, where the endpoint answered with one outside 2xx. */
   status: optionalNumber,
-  detail: Schema.String
+  detail: Schema.String,
+  /** What to change, where no repeat mends it: the key, the model's name, a spent quota. */
+  advice: optionalString
 }) {
   get code(): string {
     return "COWORKER_FAILED"
   }
   override get message(): string {
-    return `The coworker model ${shown(this.model, 80)} at ${shown(this.url)} gave no text (${this.reason}): ${sentence(shown(this.detail))}`
+    const advice = this.advice === undefined ? "" : ` ${visible(this.advice)}`
+    return `The coworker model ${shown(this.model, 80)} at ${shown(this.url)} gave no text (${this.reason}): ${sentence(shown(this.detail))}${advice}`
   }
 }
 
@@ -506,12 +558,35 @@ export class NoTaskKept extends Schema.TaggedError<NoTaskKept>("@miroir-effect/c
   }
   override get message(): string {
     const { learnable, none, out_of_reach, solved } = this.counts
-    return `No task is ${this.keep.join(" or ")}: ${solved} solved, ${learnable} learnable, ${out_of_reach} out_of_reach, ${none} without a class.`
+    return `No task is ${visible(this.keep.join(" or "))}: ${solved} solved, ${learnable} learnable, ${out_of_reach} out_of_reach, ${none} without a class.`
   }
 }
 
 /**
- * A policy gave no message.
+ * A setting of a chat model that it cannot have. Nothing was sent.
+ *
+ * @since 0.1.0
+ * @category rollouts
+ */
+export class InvalidSetting extends Schema.TaggedError<InvalidSetting>(
+  "@miroir-effect/core/MiroirError/InvalidSetting"
+)("InvalidSetting", {
+  /** Its name, as `temperature`. */
+  setting: Schema.String,
+  /** What it has to be. */
+  reason: Schema.String
+}) {
+  get code(): string {
+    return "INVALID_SETTING"
+  }
+  override get message(): string {
+    return `The setting ${visible(this.setting)} ${sentence(shown(this.reason))}`
+  }
+}
+
+/**
+ * No message came from the policy: its endpoint could not be reached, did not answer in time or answered what nothing can
+ * be made of, after all repeats. It breaks the episode, which is done again.
  *
  * @since 0.1.0
  * @category rollouts
@@ -520,6 +595,10 @@ export class PolicyFailed extends Schema.TaggedError<PolicyFailed>("@miroir-effe
   "PolicyFailed",
   {
     model: Schema.String,
+    /** The endpoint's base URL, where the policy has one. */
+    url: optionalString,
+    /** The status that the endpoint answered with, where it did. */
+    status: optionalNumber,
     reason: Schema.String
   }
 ) {
@@ -527,9 +606,184 @@ export class PolicyFailed extends Schema.TaggedError<PolicyFailed>("@miroir-effe
     return "POLICY_FAILED"
   }
   override get message(): string {
-    return `The policy ${shown(this.model, 80)} gave no message: ${sentence(shown(this.reason))}`
+    return `The policy ${policyAt(this)} gave no message: ${sentence(shown(this.reason))}`
   }
 }
+
+/**
+ * The policy's endpoint refuses what it is asked, and no repeat mends that: a wrong key, an unknown model, a spent quota, a
+ * request that it calls invalid. It ends the run.
+ *
+ * @since 0.1.0
+ * @category rollouts
+ */
+export class PolicyRejected extends Schema.TaggedError<PolicyRejected>(
+  "@miroir-effect/core/MiroirError/PolicyRejected"
+)("PolicyRejected", {
+  model: Schema.String,
+  /** The endpoint's base URL, where the policy has one. */
+  url: optionalString,
+  /** The status that the endpoint answered with, where it did. */
+  status: optionalNumber,
+  reason: Schema.String,
+  /** What to change, as a sentence. */
+  advice: optionalString
+}) {
+  get code(): string {
+    return "POLICY_REJECTED"
+  }
+  override get message(): string {
+    const advice = this.advice === undefined ? "" : ` ${visible(this.advice)}`
+    return `The policy ${policyAt(this)} was rejected: ${sentence(shown(this.reason, 500))}${advice}`
+  }
+}
+
+/**
+ * The conversation is longer than the policy's model can take. It ends the episode, which is finished and graded.
+ *
+ * @since 0.1.0
+ * @category rollouts
+ */
+export class ContextFull extends Schema.TaggedError<ContextFull>("@miroir-effect/core/MiroirError/ContextFull")(
+  "ContextFull",
+  {
+    model: Schema.String,
+    reason: Schema.String
+  }
+) {
+  get code(): string {
+    return "CONTEXT_FULL"
+  }
+  override get message(): string {
+    return `The conversation is too long for the policy ${shown(this.model, 80)}: ${sentence(shown(this.reason))}`
+  }
+}
+
+/**
+ * The policy, or a filter before it, refuses to go on with the conversation. It ends the episode, which is finished and
+ * graded.
+ *
+ * @since 0.1.0
+ * @category rollouts
+ */
+export class PolicyRefused extends Schema.TaggedError<PolicyRefused>("@miroir-effect/core/MiroirError/PolicyRefused")(
+  "PolicyRefused",
+  {
+    model: Schema.String,
+    reason: Schema.String
+  }
+) {
+  get code(): string {
+    return "POLICY_REFUSED"
+  }
+  override get message(): string {
+    return `The policy ${shown(this.model, 80)} refused: ${sentence(shown(this.reason))}`
+  }
+}
+
+/**
+ * An attempt at a rollout was not over in time. It breaks the episode, which is done again.
+ *
+ * @since 0.1.0
+ * @category rollouts
+ */
+export class EpisodeTimeout extends Schema.TaggedError<EpisodeTimeout>(
+  "@miroir-effect/core/MiroirError/EpisodeTimeout"
+)("EpisodeTimeout", {
+  /** The container's base URL. */
+  url: Schema.String,
+  seconds: Schema.Number
+}) {
+  get code(): string {
+    return "EPISODE_TIMEOUT"
+  }
+  override get message(): string {
+    return `The episode on ${shown(this.url)} was not over after ${this.seconds} s. Give it more time with maxSeconds, or see what keeps it.`
+  }
+}
+
+/**
+ * Another run works in the folder, or one on another host did and left its lock.
+ *
+ * @since 0.1.0
+ * @category rollouts
+ */
+export class RunLocked extends Schema.TaggedError<RunLocked>("@miroir-effect/core/MiroirError/RunLocked")("RunLocked", {
+  folder: Schema.String,
+  /** The lock's file. */
+  file: Schema.String,
+  /** Where the other run's process is. */
+  host: Schema.String,
+  pid: Schema.Number,
+  /** When the other run began, in UTC. */
+  since: Schema.String
+}) {
+  get code(): string {
+    return "RUN_LOCKED"
+  }
+  override get message(): string {
+    const { file, folder, host, pid, since } = this
+    return `A run works in ${visible(folder)}: process ${pid} on ${shown(host, 80)}, since ${shown(since, 40)}. Wait for it or give another folder; if it is over for certain, remove ${visible(file)}.`
+  }
+}
+
+/**
+ * The folder holds a run with other settings, or rollouts of other versions of the tasks. Nothing was changed.
+ *
+ * @since 0.1.0
+ * @category rollouts
+ */
+export class RunMismatch extends Schema.TaggedError<RunMismatch>("@miroir-effect/core/MiroirError/RunMismatch")(
+  "RunMismatch",
+  {
+    folder: Schema.String,
+    /** What differs: a setting by its name, or `task ID`, whose values are the versions. */
+    differences: Schema.Array(Schema.Struct({ setting: Schema.String, was: Schema.String, is: Schema.String }))
+  }
+) {
+  get code(): string {
+    return "RUN_MISMATCH"
+  }
+  override get message(): string {
+    const differences = this.differences.map(
+      ({ is, setting, was }) => `${shown(setting, 80)} was ${shown(was, 80)} and is ${shown(is, 80)}`
+    )
+    const most = 5
+    const more = differences.length > most ? `; and ${differences.length - most} more` : ""
+    return `The run in ${visible(this.folder)} is another one: ${differences.slice(0, most).join("; ")}${more}. Go on with what it was, give another folder, or begin anew with fresh.`
+  }
+}
+
+/**
+ * A task is another version than the one that a run is of: two are in its plan, or a container has another one.
+ *
+ * @since 0.1.0
+ * @category rollouts
+ */
+export class TaskChanged extends Schema.TaggedError<TaskChanged>("@miroir-effect/core/MiroirError/TaskChanged")(
+  "TaskChanged",
+  {
+    taskId: Schema.String,
+    /** The plan's `task_hash`, and the other one. */
+    hashes: Schema.Tuple(Schema.String, Schema.String),
+    /** The container that has the other one; absent where it is in the plan too. */
+    url: optionalString
+  }
+) {
+  get code(): string {
+    return "TASK_CHANGED"
+  }
+  override get message(): string {
+    const [hash, other] = this.hashes.map((each) => shown(each, 80))
+    const task = `Task ${shown(this.taskId, 80)}`
+    return this.url === undefined
+      ? `${task} is in the plan in two versions, ${hash} and ${other}: list the tasks again.`
+      : `${task} is ${hash} in the plan, but ${other} on ${shown(this.url)}: take containers of one version, and list their tasks again.`
+  }
+}
+
+const policyAt = ({ model, url }: { readonly model: string; readonly url?: string }): string =>
+  url === undefined ? shown(model, 80) : `${shown(model, 80)} at ${shown(url)}`
 
 /**
  * What one exchange on a session's socket can fail with.
@@ -572,6 +826,14 @@ export type LeaseError = InvalidUrls | UrlFileError | NoFreeContainer | Connecti
 export type CatalogError = InvalidUrls | ConnectionFailed | HttpStatusError | UnexpectedReply | ToolsError
 
 /**
+ * What the tasks that a user gives can fail with.
+ *
+ * @since 0.1.0
+ * @category unions
+ */
+export type TasksError = TasksFileError | InvalidSeeds
+
+/**
  * What `Coworker.answerCoworkers` can fail with.
  *
  * @since 0.1.0
@@ -596,20 +858,38 @@ export type CalibrationError = InvalidK | NoClassableTask | TaskVersionConflict
 export type SelectError = CalibrationFileError | StaleCalibration | UnknownClass | NoTaskKept
 
 /**
+ * What `Policy.next` can fail with.
+ *
+ * @since 0.1.0
+ * @category unions
+ */
+export type PolicyError = PolicyFailed | PolicyRejected | ContextFull | PolicyRefused
+
+/**
  * What breaks one episode of a rollout run; the run itself goes on.
  *
  * @since 0.1.0
  * @category unions
  */
-export type EpisodeError = StepError | FinishError | AnswerError | PolicyFailed
+export type EpisodeError = StepError | FinishError | AnswerError | PolicyFailed | EpisodeTimeout
 
 /**
- * What ends a rollout run.
+ * What ends a rollout run. Of the coworkers' failures it is those with an `advice`, which no repeat mends; of the policy's,
+ * that a rollout was given up for want of an answer while there never was one, or none for long.
  *
  * @since 0.1.0
  * @category unions
  */
-export type RolloutError = LeaseError | CatalogError | TraceError
+export type RolloutError =
+  | LeaseError
+  | CatalogError
+  | TraceError
+  | PolicyRejected
+  | PolicyFailed
+  | CoworkerFailed
+  | RunLocked
+  | RunMismatch
+  | TaskChanged
 
 /**
  * Any failure of the library.
@@ -622,8 +902,12 @@ export type MiroirError =
   | StepError
   | FinishError
   | CatalogError
+  | TasksError
   | AnswerError
+  | PolicyError
+  | InvalidSetting
   | EpisodeError
+  | RolloutError
   | TraceError
   | CalibrationError
   | SelectError

@@ -21,6 +21,7 @@ export interface Outcome {
   readonly reward: number | null
   /** By Python's idea of truth; null where the record does not tell. */
   readonly success: boolean | null
+  /** By Python's idea of truth; false where the record does not tell. */
   readonly harm: boolean
 }
 

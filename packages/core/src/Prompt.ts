@@ -29,17 +29,19 @@ export type Day = string | DateTime.Utc
 
 /**
  * The prompt of a task on a day: the instruction, then who the policy acts as and how many tool calls it has, then the
- * day. A part that the task does not tell is left out.
+ * day. A part that the task does not tell is left out. Where there is no tool `submit`, none is spoken of.
  *
  * @since 0.1.0
  * @category constructors
  */
-export const prompt = (task: Promptable, today: Day): string => {
+export const prompt = (task: Promptable, today: Day, hasSubmit = true): string => {
   const description = Json.isObject(task.persona) ? task.persona.description : undefined
   const persona = typeof description === "string" ? description : Json.stringify(description ?? null)
   const role = [
     ...(Json.truthy(description) ? [`You act as ${persona}.`] : []),
-    ...(isCount(task.max_steps) ? [`You have ${task.max_steps} tool calls; call submit when you are done.`] : [])
+    ...(isCount(task.max_steps)
+      ? [`You have ${task.max_steps} tool calls${hasSubmit ? "; call submit when you are done" : ""}.`]
+      : [])
   ].join(" ")
   const day = typeof today === "string" ? today : DateTime.formatIsoDateUtc(today)
   return [task.instruction, ...(role === "" ? [] : [role]), `Today is ${day} (UTC).`].join("\n\n")

@@ -27,11 +27,15 @@ export type Surface = "api" | "mcp" | "code"
  * @since 0.1.0
  * @category models
  */
-export interface Task extends Json.JsonObject {
+export type Task = Json.JsonObject & {
   readonly id: string
   /** Changes whenever the task does; calibrations and traces are bound to it. */
   readonly task_hash: string
+  /** What the policy is asked to do; empty where only the first observation of an episode tells it: see `Session.prompt`. */
   readonly instruction: string
+  // In an interface it would be an error in projects without exactOptionalPropertyTypes: JSON has no undefined.
+  /** What else a reset says for this task: see `Session.ResetOptions`. */
+  readonly reset?: Json.JsonObject
 }
 
 /**
@@ -51,6 +55,7 @@ export interface Tool extends Json.JsonObject {
  * @category models
  */
 export interface ChatMessage extends Json.JsonObject {
+  /** `system`, `user`, `assistant` or `tool`. */
   readonly role: string
 }
 
@@ -61,6 +66,7 @@ export interface ChatMessage extends Json.JsonObject {
  * @category models
  */
 export interface CoworkerTurn {
+  /** The name that `coworker_reply` wants. */
   readonly coworker: string
   readonly messages: ReadonlyArray<ChatMessage>
 }
@@ -73,6 +79,7 @@ export interface CoworkerTurn {
  * @category models
  */
 export interface StepResult {
+  /** What the policy gets to see. */
   readonly observation: Json.Json
   /** As the env sent it: a number, or null where this step was not rewarded. */
   readonly reward: Json.Json
@@ -86,7 +93,7 @@ export interface StepResult {
  * @since 0.1.0
  * @category models
  */
-export type RequestType = "state" | "reset" | "step" | "coworkers" | "coworker_reply" | "record"
+export type RequestType = "state" | "reset" | "step" | "coworkers" | "coworker_reply" | "record" | "mcp"
 
 /**
  * A frame to be sent: its type, for whoever names it in an error or a span, and its text.
@@ -111,18 +118,24 @@ export interface Reply {
 }
 
 /**
+ * Asks the env for its state; it has no data. It also opens a session.
+ *
  * @since 0.1.0
  * @category requests
  */
 export const state: Request = { type: "state", text: '{"type":"state"}' }
 
 /**
+ * Asks which coworkers are to speak; it has no data.
+ *
  * @since 0.1.0
  * @category requests
  */
 export const coworkers: Request = { type: "coworkers", text: '{"type":"coworkers"}' }
 
 /**
+ * Begins an episode of a task.
+ *
  * @since 0.1.0
  * @category requests
  */
@@ -132,6 +145,7 @@ export const reset = (data: {
   readonly episodeId: string
   /** Whole seconds, or null for the env's own limit. */
   readonly maxSeconds: number | null
+  /** Whether somebody answers for the coworkers. */
   readonly coworkers: boolean
 }): Request => ({
   type: "reset",
@@ -162,6 +176,8 @@ export const step = (data: {
 })
 
 /**
+ * Says a text for a coworker.
+ *
  * @since 0.1.0
  * @category requests
  */
@@ -171,6 +187,8 @@ export const coworkerReply = (data: { readonly coworker: string; readonly text: 
 })
 
 /**
+ * Asks for the record of an episode that is over.
+ *
  * @since 0.1.0
  * @category requests
  */
@@ -196,9 +214,16 @@ export const decodeReply = (
   const frame = Json.isObject(parsed.right) ? parsed.right : {}
   if (frame.type !== "error") return Either.right({ data: frame.data, text })
   const error = Json.isObject(frame.data) ? frame.data : {}
-  if (typeof error.code !== "string") return unexpected(url, request, "its error has no code")
-  const reason = typeof error.message === "string" ? error.message : ""
-  return Either.left(new EnvError({ url, code: error.code, reason }))
+  const { code, message, ...more } = error
+  if (typeof code !== "string") return unexpected(url, request, "its error has no code")
+  return Either.left(
+    new EnvError({
+      url,
+      code,
+      reason: typeof message === "string" ? message : "",
+      ...(Object.keys(more).length === 0 ? {} : { details: Json.stringify(more) })
+    })
+  )
 }
 
 /**
@@ -210,6 +235,8 @@ export const decodeReply = (
 export type Decoder<A> = (data: Json.Json | undefined) => Either.Either<A, string>
 
 /**
+ * The env's state: any object.
+ *
  * @since 0.1.0
  * @category replies
  */
@@ -217,6 +244,8 @@ export const decodeState: Decoder<Json.JsonObject> = (data) =>
   Json.isObject(data) ? Either.right(data) : Either.left("its data is no object")
 
 /**
+ * The first observation of an episode.
+ *
  * @since 0.1.0
  * @category replies
  */
@@ -226,6 +255,8 @@ export const decodeReset: Decoder<Json.Json> = (data) =>
     : Either.left("it has no observation")
 
 /**
+ * A step's result. What is missing of observation and reward is null; a missing `done` is false.
+ *
  * @since 0.1.0
  * @category replies
  */
@@ -239,6 +270,8 @@ export const decodeStep: Decoder<StepResult> = (data) =>
     : Either.left("its data is no object")
 
 /**
+ * The turns of the coworkers who are to speak, in order.
+ *
  * @since 0.1.0
  * @category replies
  */
@@ -256,6 +289,8 @@ export const decodeCoworkers: Decoder<ReadonlyArray<CoworkerTurn>> = (data) => {
 }
 
 /**
+ * The status that what a coworker said is answered with.
+ *
  * @since 0.1.0
  * @category replies
  */

@@ -16,6 +16,7 @@ import type * as Scope from "effect/Scope"
 import type * as Tracer from "effect/Tracer"
 import type * as Dialect from "./Dialect.js"
 import type { EpisodeRecord } from "./EpisodeRecord.js"
+import { addFinalizer } from "./internal/finalizer.js"
 import * as Json from "./Json.js"
 import {
   type ConnectionLost,
@@ -30,6 +31,8 @@ import * as Protocol from "./Protocol.js"
 import type { Ask, Exchange } from "./SessionExchange.js"
 
 /**
+ * What a reset may say beside the task.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -38,6 +41,13 @@ export interface ResetOptions {
   readonly maxSeconds?: number | null | undefined
   /** Whether somebody answers for the coworkers; default false. */
   readonly coworkers?: boolean | undefined
+  /** The version of the task, `Task.task_hash`, for an env whose records are made here; Miroir envs tell it themselves. */
+  readonly taskHash?: string | undefined
+  /**
+   * What else the task has its reset say, `Task.reset`, for envs that take such keys (OpenEnv's `seed`, `split` and
+   * `index`); Miroir envs get none of it. A key that is null leaves that key out: `{ task_id: null }` sends no task_id.
+   */
+  readonly extra?: Json.JsonObject | undefined
 }
 
 /**
@@ -49,8 +59,11 @@ export interface ResetOptions {
 export interface Finished {
   /** Null where the rollout is void: the env could not grade it, or gave no finite number. */
   readonly reward: number | null
+  /** By Python's idea of truth; false where the record does not tell. */
   readonly success: boolean
+  /** The record's `metadata`. */
   readonly metadata: Json.JsonObject
+  /** All that the env says of the episode, to be saved by `Traces`. */
   readonly record: EpisodeRecord
 }
 
@@ -80,11 +93,12 @@ export interface Service {
    * after done is still sent.
    */
   readonly step: (toolName: string, args?: Json.JsonObject | string) => Effect.Effect<Protocol.StepResult, StepError>
-  /** The coworkers who are to speak now. */
+  /** The coworkers who are to speak now; none, and nothing is sent, where the env knows of no coworkers. */
   readonly coworkers: Effect.Effect<ReadonlyArray<Protocol.CoworkerTurn>, ExchangeError>
   /**
    * Speaks for a coworker, and gives the status that the env answers with. Where `episodeId` is given and that episode
-   * has been replaced by the time the call's turn comes, nothing is sent and the result is none.
+   * has been replaced by the time the call's turn comes, or where the env knows of no coworkers, nothing is sent and the
+   * result is none.
    */
   readonly coworkerReply: (
     coworker: string,
@@ -98,11 +112,19 @@ export interface Service {
    * failure that left the session sound.
    */
   readonly finish: Effect.Effect<Finished, FinishError>
+  /** Whether the env has always a tool `submit`, listed or not. */
+  readonly hasSubmit: boolean
+  /** The content of the tool message that a model is shown of a step's observation: a text, or content parts. */
+  readonly show: (observation: Json.Json) => string | ReadonlyArray<Json.JsonObject>
+  /** The first message to a policy that is to play an episode, of its task and of what the reset answered. */
+  readonly prompt: (opening: Dialect.Opening) => string
   /** The failure that every call meets from now on; none while the session is sound. */
   readonly broken: Effect.Effect<Option.Option<ConnectionLost | UnexpectedReply>>
 }
 
 /**
+ * A session as a service, for programs whose parts all play on the same one. Layers of `Leasing` do not give it.
+ *
  * @since 0.1.0
  * @category services
  */
@@ -135,7 +157,7 @@ export const make = Effect.fnUntraced(function* (
   const endSpan = (exit: Exit.Exit<unknown, unknown>): void => {
     if (span?.status._tag === "Started") span.end(clock.unsafeCurrentTimeNanos(), exit)
   }
-  yield* Effect.addFinalizer(() =>
+  yield* addFinalizer(
     Effect.flatMap(
       exchange.broken,
       Option.match({
@@ -156,14 +178,23 @@ export const make = Effect.fnUntraced(function* (
     request: Protocol.coworkers,
     decode: ({ data }) => Protocol.decodeCoworkers(data)
   }
+  /** What is known without asking. */
+  const unlessBroken = <A>(value: A): Effect.Effect<A, ConnectionLost | UnexpectedReply> =>
+    Effect.flatMap(
+      exchange.broken,
+      Option.match({ onNone: () => Effect.succeed(value), onSome: (error) => Effect.fail(error) })
+    )
 
   return {
     url,
     opened,
     broken: exchange.broken,
+    hasSubmit: dialect.hasSubmit,
+    show: dialect.show,
+    prompt: dialect.prompt,
     episodeId: Effect.sync(() => Option.fromNullable(current?.id)),
 
-    reset: (taskId, { coworkers = false, maxSeconds = null } = {}) =>
+    reset: (taskId, { coworkers = false, extra = {}, maxSeconds = null, taskHash } = {}) =>
       exchange.hold((ask) =>
         Effect.gen(function* () {
           current = undefined
@@ -171,17 +202,20 @@ export const make = Effect.fnUntraced(function* (
           const id = yield* Effect.sync(() => randomUUID().replaceAll("-", ""))
           const episode = dialect.episode(url, {
             taskId,
+            taskHash,
             episodeId: id,
             maxSeconds: maxSeconds === null ? null : Math.ceil(maxSeconds),
-            coworkers
+            coworkers,
+            extra
           })
           annotations = { container: url, task_id: taskId, episode_id: id }
           span = yield* Effect.makeSpan("miroir.episode", { captureStackTrace: false, attributes: annotations })
           exchange.watchAs(span, annotations)
+          const { reset } = episode
           return yield* ask({
-            request: episode.reset.request,
+            ...reset,
             decode: (reply) =>
-              Either.map(episode.reset.decode(reply), (observation) => {
+              Either.map(reset.decode(reply), (observation) => {
                 current = { id, episode }
                 return observation
               })
@@ -200,13 +234,14 @@ export const make = Effect.fnUntraced(function* (
           )
     },
 
-    coworkers: exchange.ask(coworkers),
+    coworkers: dialect.hasCoworkers ? exchange.ask(coworkers) : unlessBroken([]),
 
     coworkerReply: (coworker, text, options = {}) => {
       const reply: Ask<Option.Option<number | null>> = {
         request: Protocol.coworkerReply({ coworker, text }),
         decode: ({ data }) => Either.map(Protocol.decodeCoworkerReply(data), Option.some)
       }
+      if (!dialect.hasCoworkers) return unlessBroken(Option.none())
       const { episodeId } = options
       return exchange
         .askIf("coworker_reply", () =>

@@ -11,7 +11,6 @@
 
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import * as DefaultServices from "effect/DefaultServices"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -21,9 +20,11 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
-import * as Tracer from "effect/Tracer"
+import type * as Tracer from "effect/Tracer"
 import * as BaseUrl from "./BaseUrl.js"
+import { acquireRelease } from "./internal/finalizer.js"
 import { withoutCredential } from "./internal/http.js"
+import { ifTraced } from "./internal/ifTraced.js"
 import { type ConnectionFailed, ConnectionLost, EnvError, type ExchangeError, UnexpectedReply } from "./MiroirError.js"
 import * as Protocol from "./Protocol.js"
 import * as Telemetry from "./Telemetry.js"
@@ -31,14 +32,18 @@ import * as Transport from "./Transport.js"
 
 /**
  * One question to the env: the frame, and how its reply is read. What `decode` sets aside of a reply it does in the
- * moment the reply arrives, so that an interruption can't part the two.
+ * moment the reply arrives, so that an interruption can't part the two. Where the reply is not what was asked for, the left
+ * side says in a few words why; or it is the loss of a connection that is up but leads nowhere any more. Either breaks the
+ * exchange.
  *
  * @since 0.1.0
  * @category models
  */
 export interface Ask<A> {
   readonly request: Protocol.Request
-  readonly decode: (reply: Protocol.Reply) => Either.Either<A, string>
+  readonly decode: (reply: Protocol.Reply) => Either.Either<A, string | ConnectionLost>
+  /** What an error frame means here: an answer all the same, the failure that it is if not given, or the connection's loss. */
+  readonly onError?: (error: EnvError) => Either.Either<A, EnvError | ConnectionLost>
 }
 
 /**
@@ -56,6 +61,7 @@ export type AskFn = <A>(ask: Ask<A>) => Effect.Effect<A, ExchangeError>
  * @category models
  */
 export interface Exchange {
+  /** The container's base URL. */
   readonly url: string
   /**
    * Waits for its turn, then asks. Interrupted while it queues, it has sent nothing; interrupted after its frame was
@@ -76,6 +82,8 @@ export interface Exchange {
 }
 
 /**
+ * Opens connections to containers, on which one question is asked at a time.
+ *
  * @since 0.1.0
  * @category services
  */
@@ -91,6 +99,8 @@ export class SessionExchange extends Context.Tag("@miroir-effect/core/SessionExc
 >() {}
 
 /**
+ * What all exchanges have in common.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -100,12 +110,16 @@ export interface Settings {
 }
 
 /**
+ * The settings that hold where none are given.
+ *
  * @since 0.1.0
  * @category settings
  */
 export const defaults: Settings = { strayGrace: Duration.millis(250) }
 
 /**
+ * The service, on a `Transport`; settings that are not given are the `defaults`.
+ *
  * @since 0.1.0
  * @category constructors
  */
@@ -117,7 +131,7 @@ export const make = (
     return {
       open: (base, token) =>
         Effect.flatMap(Effect.all([transport.open(base, token), Effect.clock]), ([connection, clock]) =>
-          Effect.acquireRelease(
+          acquireRelease(
             Effect.sync(
               () =>
                 new LiveExchange(
@@ -135,13 +149,32 @@ export const make = (
   })
 
 /**
+ * The service as a layer, with the `defaults`.
+ *
  * @since 0.1.0
  * @category layers
  */
 export const layer: Layer.Layer<SessionExchange, never, Transport.Transport> = Layer.effect(SessionExchange, make())
 
-/** Nobody sees the spans of the default tracer, and making one costs as much as the rest of an exchange. */
-const nativeTracer = Context.get(DefaultServices.liveServices, Tracer.Tracer)
+/**
+ * What a reply, or an error frame, is to who asked. Any failure but an `EnvError` breaks the exchange.
+ *
+ * @since 0.1.0
+ * @category replies
+ */
+export const readAnswer = <A>(
+  url: string,
+  ask: Ask<A>,
+  reply: Either.Either<Protocol.Reply, ExchangeError>
+): Either.Either<A, ExchangeError> => {
+  if (Either.isRight(reply)) {
+    return Either.mapLeft(ask.decode(reply.right), (left) =>
+      typeof left === "string" ? new UnexpectedReply({ url, request: ask.request.type, reason: left }) : left
+    )
+  }
+  const { left } = reply
+  return left._tag === "EnvError" && ask.onError !== undefined ? ask.onError(left) : Either.left(left)
+}
 
 /** The code of a failure, for the span it ends; a failure that is the caller's own may have none. */
 const annotateCode = (error: unknown): Effect.Effect<void> =>
@@ -164,7 +197,8 @@ interface Pending {
 }
 
 class LiveExchange implements Exchange {
-  private broke: Broken | undefined
+  /** The failure of all questions from now on, made when one first meets it: after a scope's end none does. */
+  private broke: (() => Broken) | undefined
   private pending: Pending | undefined
   /** A frame that nobody asked for, until it is known whether the socket closes behind it. */
   private stray: string | undefined
@@ -241,11 +275,11 @@ class LiveExchange implements Exchange {
       )
     })
 
-  readonly broken = Effect.sync(() => Option.fromNullable(this.broke))
+  readonly broken = Effect.sync(() => Option.fromNullable(this.broke?.()))
 
   /** No question is answered from here on; the connection is closed by its own finalizer. */
   readonly shutdown = Effect.sync(() => {
-    this.pendingFails(new ConnectionLost({ url: this.url, reason: "the session's scope was closed" }))
+    this.pendingFails(() => new ConnectionLost({ url: this.url, reason: "the session's scope was closed" }))
   })
 
   watchAs(span: Tracer.AnySpan | undefined, attributes: Readonly<Record<string, unknown>>): void {
@@ -271,15 +305,13 @@ class LiveExchange implements Exchange {
     )
 
   private watched<A, E>(type: Protocol.RequestType, self: Effect.Effect<A, E>): Effect.Effect<A, E> {
-    return Effect.tracerWith((tracer) =>
-      tracer === nativeTracer
-        ? self
-        : Effect.withSpan(Effect.tapError(self, annotateCode), "miroir.exchange", {
-            captureStackTrace: false,
-            kind: "client",
-            parent: this.span,
-            attributes: { ...this.attributes, type }
-          })
+    return ifTraced(self, (self) =>
+      Effect.withSpan(Effect.tapError(self, annotateCode), "miroir.exchange", {
+        captureStackTrace: false,
+        kind: "client",
+        parent: this.span,
+        attributes: { ...this.attributes, type }
+      })
     )
   }
 
@@ -312,12 +344,11 @@ class LiveExchange implements Exchange {
 
   private send<A>(ask: Ask<A>, done: (answer: Effect.Effect<A, ExchangeError>) => void): void {
     if (this.broke !== undefined) {
-      done(Effect.fail(this.broke))
+      done(Effect.fail(this.broke()))
       return
     }
     const { request } = ask
-    const onReply: Pending["onReply"] = (reply) =>
-      done(Either.isLeft(reply) ? Effect.fail(reply.left) : this.decode(ask, reply.right))
+    const onReply: Pending["onReply"] = (reply) => done(this.read(ask, reply))
     if (this.stray !== undefined) {
       const early = this.fresh ? this.decodeReply(request.type, this.stray) : undefined
       if (early !== undefined && Either.isLeft(early)) onReply(early)
@@ -329,25 +360,31 @@ class LiveExchange implements Exchange {
     this.connection.send(request.text)
   }
 
-  private decode<A>(ask: Ask<A>, reply: Protocol.Reply): Effect.Effect<A, ExchangeError> {
-    let decoded: Either.Either<A, string>
+  private read<A>(ask: Ask<A>, reply: Either.Either<Protocol.Reply, ExchangeError>): Effect.Effect<A, ExchangeError> {
+    let answer: Either.Either<A, ExchangeError>
     try {
-      decoded = ask.decode(reply)
+      answer = readAnswer(this.url, ask, reply)
     } catch (defect) {
       // As above; thrown on, it would end the process, since this runs in the socket's callback.
       return Effect.die(defect)
     }
-    if (Either.isRight(decoded)) return Effect.succeed(decoded.right)
-    const error = new UnexpectedReply({ url: this.url, request: ask.request.type, reason: decoded.left })
-    this.break(error)
-    return Effect.fail(error)
+    if (Either.isRight(answer)) return Effect.succeed(answer.right)
+    if (answer.left._tag !== "EnvError") this.break(answer.left)
+    return Effect.fail(answer.left)
   }
 
   private decodeReply(type: Protocol.RequestType, text: string): ReturnType<typeof Protocol.decodeReply> {
     const reply = Protocol.decodeReply(this.url, type, text)
     if (Either.isRight(reply) || reply.left._tag !== "EnvError") return reply
-    const { code, reason, url } = reply.left
-    return Either.left(new EnvError({ url, code: this.scrub(code), reason: this.scrub(reason) }))
+    const { code, details, reason, url } = reply.left
+    return Either.left(
+      new EnvError({
+        url,
+        code: this.scrub(code),
+        reason: this.scrub(reason),
+        ...(details === undefined ? {} : { details: this.scrub(details) })
+      })
+    )
   }
 
   private onFrame(text: string | undefined): void {
@@ -374,7 +411,9 @@ class LiveExchange implements Exchange {
     pending.onReply(reply)
   }
 
-  private onClose(error: ConnectionLost): void {
+  private onClose(lost: () => ConnectionLost): void {
+    if (this.broke !== undefined) return
+    const error = lost()
     const stray = this.stray === undefined ? undefined : this.decodeReply("state", this.stray)
     const announced =
       stray !== undefined && Either.isLeft(stray) && stray.left._tag === "EnvError" ? stray.left : this.lastError
@@ -403,7 +442,7 @@ class LiveExchange implements Exchange {
             reason: "a frame had come that nobody asked for"
           })
           this.break(error)
-          return Effect.fail(this.broke ?? error)
+          return Effect.fail(this.broke?.() ?? error)
         })
       )
     )
@@ -420,16 +459,21 @@ class LiveExchange implements Exchange {
   private break(error: Broken): void {
     if (this.broke !== undefined) return
     Telemetry.connectionsLost.unsafeUpdate(1, [])
-    this.pendingFails(error)
+    this.pendingFails(() => error)
     this.connection.close()
   }
 
-  private pendingFails(error: Broken): void {
+  private pendingFails(make: () => Broken): void {
     if (this.broke !== undefined) return
+    let made: Broken | undefined
+    const error = () => {
+      made ??= make()
+      return made
+    }
     this.broke = error
     Deferred.unsafeDone(this.over, Effect.void)
     const { pending } = this
     this.pending = undefined
-    pending?.onReply(Either.left(error))
+    pending?.onReply(Either.left(error()))
   }
 }

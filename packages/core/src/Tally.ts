@@ -54,6 +54,8 @@ export interface Tally {
 }
 
 /**
+ * The tally of no rollouts: what combines with any other to the other.
+ *
  * @since 0.1.0
  * @category constructors
  */

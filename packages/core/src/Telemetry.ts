@@ -71,6 +71,43 @@ export const completionRetries = Metric.counter("miroir_completion_retries_total
 })
 
 /**
+ * What calls to chat models do now, by whom they speak for: requests that are under way, calls that wait for a place among
+ * them, and calls that pause before a repeat. A call does one of these at a time.
+ *
+ * @since 0.1.0
+ * @category metrics
+ */
+export const modelCalls: Readonly<Record<"policy" | "coworker", ModelCalls>> = {
+  policy: modelCallsOf("policy"),
+  coworker: modelCallsOf("coworker")
+}
+
+/**
+ * The gauges of calls to one kind of chat model.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ModelCalls {
+  readonly underWay: Metric.Metric.Gauge<number>
+  readonly waiting: Metric.Metric.Gauge<number>
+  readonly backingOff: Metric.Metric.Gauge<number>
+}
+
+function modelCallsOf(kind: string): ModelCalls {
+  const gauge = (state: string, description: string) =>
+    MetricKey.gauge(`miroir_model_calls_${state}`, { description }).pipe(
+      MetricKey.tagged("kind", kind),
+      Metric.fromMetricKey
+    )
+  return {
+    underWay: gauge("under_way", "Requests to a chat model that are under way"),
+    waiting: gauge("waiting", "Calls to a chat model that wait for a place"),
+    backingOff: gauge("backing_off", "Calls to a chat model that pause before a repeat")
+  }
+}
+
+/**
  * How long an exchange took from its frame to its reply, in seconds, tagged with the frame's type.
  *
  * @since 0.1.0
@@ -82,7 +119,8 @@ export const exchange: Readonly<Record<RequestType, Metric.Metric.Histogram<numb
   step: exchangeOf("step"),
   coworkers: exchangeOf("coworkers"),
   coworker_reply: exchangeOf("coworker_reply"),
-  record: exchangeOf("record")
+  record: exchangeOf("record"),
+  mcp: exchangeOf("mcp")
 }
 
 function exchangeOf(type: RequestType): Metric.Metric.Histogram<number> {

@@ -64,12 +64,11 @@ export const make = Effect.gen(function* () {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const scope = yield* Effect.scope
-  const stem = fileStem()
   const writers = new Map<string, ReturnType<typeof TraceWriter.make>>()
 
   const writerOf = (folder: string): ReturnType<typeof TraceWriter.make> => {
     const key = path.resolve(folder)
-    const writer = writers.get(key) ?? TraceWriter.make(fs, path, scope, folder, stem)
+    const writer = writers.get(key) ?? TraceWriter.make(fs, path, scope, folder, fileStem())
     writers.set(key, writer)
     return writer
   }
@@ -102,6 +101,8 @@ export const make = Effect.gen(function* () {
 })
 
 /**
+ * The service as a layer.
+ *
  * @since 0.1.0
  * @category layers
  */

@@ -9,24 +9,32 @@
  */
 
 import { constants, isUtf8 } from "node:buffer"
+import { isIP, type Socket as NetSocket } from "node:net"
+import { connect as connectTls } from "node:tls"
 import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
+import * as Either from "effect/Either"
 import * as FiberId from "effect/FiberId"
+import { constVoid } from "effect/Function"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import { WebSocket } from "ws"
 import * as BaseUrl from "./BaseUrl.js"
+import { acquireRelease } from "./internal/finalizer.js"
 import { withoutCredential } from "./internal/http.js"
 import { networkReason } from "./internal/networkReason.js"
+import * as Proxies from "./internal/proxies.js"
+import * as Timers from "./internal/timers.js"
 import { ConnectionFailed, ConnectionLost } from "./MiroirError.js"
 
 /**
+ * What all connections of a transport have in common.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -39,9 +47,13 @@ export interface Settings {
   readonly maxMissedPings: number
   /** How long a close may take before the socket is cut. Default 2 s. */
   readonly closeTimeout: Duration.DurationInput
+  /** Whether the proxies of HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY are left aside. Default false. */
+  readonly direct: boolean
 }
 
 /**
+ * The settings that hold where none are given.
+ *
  * @since 0.1.0
  * @category settings
  */
@@ -49,7 +61,8 @@ export const defaults: Settings = {
   handshakeTimeout: Duration.seconds(30),
   pingInterval: Duration.seconds(20),
   maxMissedPings: 3,
-  closeTimeout: Duration.seconds(2)
+  closeTimeout: Duration.seconds(2),
+  direct: false
 }
 
 /**
@@ -61,8 +74,8 @@ export const defaults: Settings = {
 export interface Listener {
   /** A text frame, or a binary one that holds UTF-8; `undefined` for one that does not. */
   readonly onFrame: (text: string | undefined) => void
-  /** The connection is over; called once, and last. */
-  readonly onClose: (error: ConnectionLost) => void
+  /** The connection is over; called once, and last. The error is made where it is wanted: after a close of ours it is not. */
+  readonly onClose: (error: () => ConnectionLost) => void
 }
 
 /**
@@ -81,6 +94,8 @@ export interface Connection {
 }
 
 /**
+ * Opens WebSockets to containers.
+ *
  * @since 0.1.0
  * @category services
  */
@@ -99,32 +114,38 @@ export class Transport extends Context.Tag("@miroir-effect/core/Transport")<
 >() {}
 
 /**
+ * The service; settings that are not given are the `defaults`.
+ *
  * @since 0.1.0
  * @category constructors
  */
-export const make = (options: Partial<Settings> = {}): Context.Tag.Service<Transport> => {
-  const settings: Settings = { ...defaults, ...options }
-  return {
-    open: (base, token) =>
-      handshake(base, token, settings).pipe(
-        Effect.timeoutFail({
-          duration: settings.handshakeTimeout,
-          onTimeout: () =>
+export const make = (options: Partial<Settings> = {}): Effect.Effect<Context.Tag.Service<Transport>> =>
+  Effect.map(Timers.make, (timers) => {
+    const settings: Settings = { ...defaults, ...options }
+    const proxies = settings.direct ? undefined : Proxies.fromEnvironment()
+    return {
+      open: (base, token) => {
+        const late = Effect.suspend(
+          () =>
             new ConnectionFailed({
               url: base.href,
-              reason: `no handshake within ${Duration.format(settings.handshakeTimeout)}`
+              reason: `no handshake within ${Duration.format(settings.handshakeTimeout)}${through(base, proxies)}`
             })
-        }),
-        Effect.tap((socket) => keepAlive(socket, settings))
-      )
-  }
-}
+        )
+        return timers
+          .within(handshake(base, token, settings, proxies, timers), settings.handshakeTimeout, late)
+          .pipe(Effect.tap((socket) => Effect.sync(() => socket.keepAlive())))
+      }
+    }
+  })
 
 /**
+ * The service as a layer, with settings given here.
+ *
  * @since 0.1.0
  * @category layers
  */
-export const layer = (options?: Partial<Settings>): Layer.Layer<Transport> => Layer.succeed(Transport, make(options))
+export const layer = (options?: Partial<Settings>): Layer.Layer<Transport> => Layer.effect(Transport, make(options))
 
 /**
  * Settings from the environment: MIROIR_HANDSHAKE_TIMEOUT, MIROIR_PING_INTERVAL and MIROIR_CLOSE_TIMEOUT, durations
@@ -149,14 +170,17 @@ export const config: Config.Config<Settings> = Config.all({
   closeTimeout: Config.duration("MIROIR_CLOSE_TIMEOUT").pipe(
     Config.withDefault(defaults.closeTimeout),
     Config.withDescription("How long a close may take before the socket is cut.")
-  )
+  ),
+  direct: Config.succeed(defaults.direct)
 })
 
 /**
+ * The service as a layer, with the settings of `config`.
+ *
  * @since 0.1.0
  * @category layers
  */
-export const layerConfig = Layer.effect(Transport, Effect.map(config, make))
+export const layerConfig = Layer.effect(Transport, Effect.flatMap(config, make))
 
 const maxRedirects = 5
 
@@ -164,7 +188,9 @@ const maxRedirects = 5
 const handshake = (
   base: BaseUrl.BaseUrl,
   token: Option.Option<Redacted.Redacted>,
-  settings: Settings
+  settings: Settings,
+  proxies: Proxies.Proxies | undefined,
+  timers: Timers.Timers
 ): Effect.Effect<Socket, ConnectionFailed, Scope.Scope> => {
   const start = BaseUrl.webSocket(base)
   const authorization = BaseUrl.authorization(base, token)
@@ -173,13 +199,18 @@ const handshake = (
   const follow = (address: string, redirects: number): Effect.Effect<Socket, ConnectionFailed, Scope.Scope> =>
     Effect.gen(function* () {
       const own = new URL(address).origin === new URL(start).origin
+      const proxy = proxies?.(new URL(address))
+      const way = proxy === undefined ? undefined : yield* tunnel(proxy, base, new URL(address))
       // The socket is the scope's before its handshake is awaited, so that no interruption can lose it.
-      const socket = yield* Effect.acquireRelease(
+      const socket = yield* acquireRelease(
         Effect.try({
-          try: () => new Socket(base.href, connect(address, own ? authorization : Option.none(), settings), scrub),
+          try: () => {
+            const socket = connect(address, own ? authorization : Option.none(), settings, way)
+            return new Socket(base.href, socket, scrub, settings, timers)
+          },
           catch: () => failed("the token has a character that no header can hold")
         }),
-        (socket) => socket.shutdown(settings.closeTimeout)
+        (socket) => socket.shutdown
       )
       const location = yield* socket.opened
       if (location === undefined) return socket
@@ -197,7 +228,33 @@ const handshake = (
   return follow(start, maxRedirects)
 }
 
-const connect = (address: string, authorization: Option.Option<Redacted.Redacted>, settings: Settings): WebSocket => {
+/** A connection through a proxy. It is the scope's from its beginning on, so that no interruption can lose it. */
+const tunnel = (proxy: Proxies.Proxy, base: BaseUrl.BaseUrl, target: URL) =>
+  Effect.gen(function* () {
+    const made = Deferred.unsafeMake<NetSocket, ConnectionFailed>(FiberId.none)
+    yield* Effect.acquireRelease(
+      Effect.sync(() =>
+        Proxies.tunnel(proxy, target, (tunnel) => {
+          const failed = ({ reason }: { readonly reason: string }) => new ConnectionFailed({ url: base.href, reason })
+          Deferred.unsafeDone(made, Either.mapLeft(tunnel, failed))
+        })
+      ),
+      (cut) => Effect.sync(cut)
+    )
+    return yield* Deferred.await(made)
+  })
+
+const through = (base: BaseUrl.BaseUrl, proxies: Proxies.Proxies | undefined): string => {
+  const proxy = proxies?.(new URL(BaseUrl.webSocket(base)))
+  return proxy === undefined ? "" : ` through the proxy ${proxy.name}`
+}
+
+const connect = (
+  address: string,
+  authorization: Option.Option<Redacted.Redacted>,
+  settings: Settings,
+  way: NetSocket | undefined
+): WebSocket => {
   // @types/ws lacks the last three. A zero means no limit; `closeTimeout` has ws cut a peer that ignores a close.
   const options: WebSocket.ClientOptions & Record<"closeTimeout" | "maxFragments" | "maxBufferedChunks", number> = {
     headers: Option.match(authorization, {
@@ -212,14 +269,18 @@ const connect = (address: string, authorization: Option.Option<Redacted.Redacted
     // A longer timer than this one, Node fires at once.
     closeTimeout: Math.min(Duration.toMillis(settings.closeTimeout), 2 ** 31 - 1)
   }
-  return new WebSocket(address, options)
+  if (way === undefined) return new WebSocket(address, options)
+  const { hostname, protocol } = new URL(address)
+  const host = hostname.replace(/^\[|\]$/g, "")
+  const secured = () => connectTls({ socket: way, host, servername: isIP(host) === 0 ? host : "" })
+  return new WebSocket(address, { ...options, createConnection: protocol === "wss:" ? secured : () => way })
 }
 
 /** A `ws` socket as a `Connection`, from before its handshake to its end. */
 class Socket implements Connection {
   private listener: Listener | undefined
   private early: Array<string | undefined> = []
-  private lost: ConnectionLost | undefined
+  private lost: (() => ConnectionLost) | undefined
   private closing = false
   private failure: string | undefined
   private readonly closed = Deferred.unsafeMake<void>(FiberId.none)
@@ -227,13 +288,16 @@ class Socket implements Connection {
   /** The handshake's end: nothing, or the location that it was redirected to. */
   readonly opened = Deferred.await(this.handshake)
   /** Pings sent since the last pong. */
-  unanswered = 0
+  private unanswered = 0
+  private stopPings: Timers.Cancel = constVoid
 
   constructor(
-    readonly url: string,
+    private readonly url: string,
     private readonly socket: WebSocket,
     /** Takes the credential out of what the server says. */
-    scrub: (text: string) => string
+    scrub: (text: string) => string,
+    private readonly settings: Settings,
+    private readonly timers: Timers.Timers
   ) {
     const answered = (answer: Effect.Effect<string | undefined, ConnectionFailed>) =>
       Deferred.unsafeDone(this.handshake, answer)
@@ -259,8 +323,9 @@ class Socket implements Connection {
       this.unanswered = 0
     })
     socket.once("close", (code, reason) => {
-      this.end(
-        this.closing
+      const { closing } = this
+      this.end(() =>
+        closing
           ? new ConnectionLost({ url, reason: "it was closed by us" })
           : new ConnectionLost({
               url,
@@ -286,38 +351,47 @@ class Socket implements Connection {
 
   close(): void {
     this.closing = true
+    this.stopPings()
     if (this.socket.readyState === WebSocket.CONNECTING) this.socket.terminate()
     else this.socket.close(1000)
   }
 
-  ping(): void {
-    if (this.socket.readyState !== WebSocket.OPEN) return
-    this.unanswered++
-    this.socket.ping()
-  }
-
-  /** Ends the connection for the listener now, and cuts the socket. */
-  cut(error: ConnectionLost): void {
-    this.end(error)
-    this.socket.terminate()
-  }
-
-  shutdown(timeout: Duration.DurationInput): Effect.Effect<void> {
-    return Effect.suspend(() => {
-      this.close()
-      // Beside the waiting, not in a race with it: a race takes two fibers, and this stands between two leases.
-      const cut = Effect.delay(
-        Effect.sync(() => this.socket.terminate()),
-        timeout
-      )
-      return Effect.flatMap(Effect.fork(Effect.interruptible(cut)), (timer) =>
-        Effect.zipRight(Deferred.await(this.closed), Fiber.interrupt(timer))
-      )
+  /** Pings until the connection is over or closing. */
+  keepAlive(): void {
+    const { maxMissedPings, pingInterval } = this.settings
+    if (this.lost !== undefined || Duration.toMillis(pingInterval) === 0) return
+    this.stopPings = this.timers.after(pingInterval, () => {
+      if (this.unanswered >= maxMissedPings) {
+        this.cut(
+          `${maxMissedPings} pings in a row went unanswered; where a gateway drops them, raise or turn off pingInterval (MIROIR_PING_INTERVAL)`
+        )
+        return
+      }
+      if (this.socket.readyState === WebSocket.OPEN) {
+        this.unanswered++
+        // First is read what came while this process was busy: a write to a peer that has gone would lose its close frame.
+        setImmediate(() => this.socket.ping())
+      }
+      this.keepAlive()
     })
   }
 
-  private end(error: ConnectionLost): void {
+  /** Closes, and waits for it; cuts what takes too long. */
+  readonly shutdown = Effect.suspend(() => {
+    this.close()
+    const cancel = this.timers.after(this.settings.closeTimeout, () => this.socket.terminate())
+    return Effect.map(Deferred.await(this.closed), cancel)
+  })
+
+  /** Ends the connection for the listener now, and cuts the socket. */
+  private cut(reason: string): void {
+    this.end(() => new ConnectionLost({ url: this.url, reason }))
+    this.socket.terminate()
+  }
+
+  private end(error: () => ConnectionLost): void {
     if (this.lost !== undefined) return
+    this.stopPings()
     this.lost = error
     this.listener?.onClose(error)
   }
@@ -326,31 +400,13 @@ class Socket implements Connection {
     if (this.lost !== undefined) return
     const bytes = Buffer.isBuffer(data) ? data : Buffer.concat(Array.isArray(data) ? data : [Buffer.from(data)])
     if (bytes.length > constants.MAX_STRING_LENGTH) {
-      this.cut(
-        new ConnectionLost({ url: this.url, reason: `a message of ${bytes.length} bytes is too long for a text` })
-      )
+      this.cut(`a message of ${bytes.length} bytes is too long for a text`)
       return
     }
     const text = isBinary && !isUtf8(bytes) ? undefined : bytes.toString("utf8")
     if (this.listener === undefined) this.early.push(text)
     else this.listener.onFrame(text)
   }
-}
-
-/** Pings for as long as the scope lasts. */
-const keepAlive = (socket: Socket, settings: Settings): Effect.Effect<void, never, Scope.Scope> => {
-  const interval = Duration.decode(settings.pingInterval)
-  if (Duration.toMillis(interval) === 0 || !Duration.isFinite(interval)) return Effect.void
-  const beat = Effect.sync(() => {
-    if (socket.unanswered < settings.maxMissedPings) return socket.ping()
-    socket.cut(
-      new ConnectionLost({
-        url: socket.url,
-        reason: `${settings.maxMissedPings} pings in a row went unanswered; where a gateway drops them, raise or turn off pingInterval (MIROIR_PING_INTERVAL)`
-      })
-    )
-  })
-  return beat.pipe(Effect.delay(interval), Effect.forever, Effect.forkScoped, Effect.asVoid)
 }
 
 /** RFC 6455, section 7.4.1, and the registry of close codes it set up. */

@@ -38,6 +38,9 @@ export * as MiroirError from "./MiroirError.js"
 export * as NodeHttp from "./NodeHttp.js"
 
 /** @since 0.1.0 */
+export * as OpenEnv from "./OpenEnv.js"
+
+/** @since 0.1.0 */
 export * as Outcome from "./Outcome.js"
 
 /** @since 0.1.0 */
@@ -53,6 +56,9 @@ export * as Prompt from "./Prompt.js"
 export * as Protocol from "./Protocol.js"
 
 /** @since 0.1.0 */
+export * as Recognition from "./Recognition.js"
+
+/** @since 0.1.0 */
 export * as Rollout from "./Rollout.js"
 
 /** @since 0.1.0 */
@@ -65,10 +71,16 @@ export * as SessionExchange from "./SessionExchange.js"
 export * as Tally from "./Tally.js"
 
 /** @since 0.1.0 */
+export * as Tasks from "./Tasks.js"
+
+/** @since 0.1.0 */
 export * as Telemetry from "./Telemetry.js"
 
 /** @since 0.1.0 */
 export * as Text from "./Text.js"
+
+/** @since 0.1.0 */
+export * as Token from "./Token.js"
 
 /** @since 0.1.0 */
 export * as Traces from "./Traces.js"

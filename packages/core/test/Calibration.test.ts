@@ -14,6 +14,8 @@ import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as FastCheck from "effect/FastCheck"
 import * as Stream from "effect/Stream"
+import * as Binary from "../src/internal/binary.js"
+import { byCodePoints, orderByCodePoints } from "../src/internal/codePoints.js"
 import { changed, files, lines, systemError, temporaryFolder, written } from "./support/files.js"
 
 const vectors = (name: string) => readFileSync(new URL(`./vectors/${name}.json`, import.meta.url), "utf8")
@@ -134,6 +136,26 @@ describe("calibrate", () => {
     }).pipe(Effect.provide(files))
   )
 
+  it("orders ids by code points, whatever they are made of", () => {
+    const ids = FastCheck.oneof(
+      FastCheck.tuple(
+        FastCheck.constantFrom("", "office-", "é"),
+        FastCheck.array(FastCheck.stringMatching(/^[0-9a-c\u00ff]{0,4}$/))
+      ).map(([start, ends]) => ends.map((end) => start + end)),
+      FastCheck.array(FastCheck.string({ unit: "binary", maxLength: 3 })),
+      FastCheck.array(FastCheck.stringMatching(/^(x{60}|y{70})?[ab]{0,2}$/))
+    )
+    FastCheck.assert(
+      FastCheck.property(ids, (ids) => {
+        assert.deepStrictEqual(
+          Array.from(orderByCodePoints(ids), (at) => ids[at]),
+          ids.toSorted(byCodePoints)
+        )
+      }),
+      { numRuns: 1000 }
+    )
+  })
+
   it.scoped("gives success and harm Python's truth, and counts them only where there is a reward", () =>
     Effect.gen(function* () {
       const truths: ReadonlyArray<Json> = [true, 1, -0.5, "no", [0], { a: null }, false, null, 0, "", [], {}]
@@ -244,6 +266,42 @@ describe("tally", () => {
     ] as const) {
       assert.deepStrictEqual(figures(rewards), [mean, variance])
     }
+    const whole = FastCheck.oneof(FastCheck.bigInt(0n, 9n), FastCheck.bigInt(-(2n ** 53n), 2n ** 53n))
+    // Far from 0 and close together, nearly all of the sums cancels.
+    const close = FastCheck.bigInt(0n, 1000n).map((more) => 2n ** 52n + more)
+    const same = FastCheck.tuple(whole, whole).chain((values) => FastCheck.array(FastCheck.constantFrom(...values)))
+    FastCheck.assert(
+      FastCheck.property(
+        FastCheck.oneof(FastCheck.array(whole), FastCheck.array(close), same),
+        FastCheck.integer({ min: -420, max: 300 }),
+        (rewards, exponent) => {
+          FastCheck.pre(new Set(rewards).size > 1)
+          const n = BigInt(rewards.length)
+          const total = rewards.reduce((sum, reward) => sum + reward, 0n)
+          const squares = rewards.reduce((sum, reward) => sum + reward * reward, 0n)
+          assert.deepStrictEqual(figures(rewards.map((reward) => Number(reward) * 2 ** exponent)), [
+            Binary.nearest(total, 1n, exponent) / rewards.length,
+            Binary.nearest(n * squares - total * total, n * n, 2 * exponent)
+          ])
+        }
+      ),
+      { numRuns: 2000 }
+    )
+  })
+
+  it("leaves to exact numbers what two doubles do not tell", () => {
+    const half = 2 ** -53
+    for (const [low, sum] of [
+      [half, Number.NaN],
+      [half * (1 - 2 ** -20), Number.NaN],
+      [half * (1 - 2 ** -10), 1],
+      [half * 1.5, 1 + 2 * half],
+      [-half / 2, Number.NaN],
+      [-half / 4, 1]
+    ] as const) {
+      assert.deepStrictEqual(Binary.certain(1, low), sum)
+      assert.deepStrictEqual(Binary.quotient(3, 3 * low, 3), sum)
+    }
   })
 
   it.effect("takes records and outcomes; of a record without what it needs it gives the number", () =>
@@ -339,7 +397,17 @@ describe("calibration file", () => {
         (yield* Effect.flip(service.write(`${folder}/file/c.json`, result)))._tag,
         "CalibrationFileError"
       )
-      assert.deepStrictEqual((yield* fs.readDirectory(folder)).sort(), ["c.json", "d.json", "file"])
+      // All of which can be known before.
+      yield* service.writable(`${folder}/c.json`)
+      assert.deepStrictEqual(yield* Effect.flip(service.writable(`${folder}/d.json`)), failure)
+      assert.match(
+        (yield* Effect.flip(service.writable(`${folder}/file/c.json`))).message,
+        /^Calibration file .*\/file\/c\.json: it is there already, and no folder\.$/
+      )
+      yield* service.writable(`${folder}/new/e.json`)
+      assert.deepStrictEqual(yield* fs.readDirectory(`${folder}/new`), [])
+      assert.strictEqual(yield* fs.readFileString(`${folder}/c.json`), Calibration.encode(result))
+      assert.deepStrictEqual((yield* fs.readDirectory(folder)).sort(), ["c.json", "d.json", "file", "new"])
     }).pipe(Effect.provide(files))
   )
 
@@ -358,7 +426,8 @@ describe("calibration file", () => {
 
       const pipe = `${folder}/pipe`
       execFileSync("mkfifo", [pipe])
-      const [read] = yield* Effect.all([fs.readFileString(pipe), service.write(pipe, result)], { concurrency: 2 })
+      const writing = Effect.zipRight(service.writable(pipe), service.write(pipe, result))
+      const [read] = yield* Effect.all([fs.readFileString(pipe), writing], { concurrency: 2 })
       assert.strictEqual(read, Calibration.encode(result))
       assert.strictEqual((yield* fs.stat(pipe)).type, "FIFO")
       assert.deepStrictEqual((yield* fs.readDirectory(folder)).sort(), ["link.json", "pipe", "real"])

@@ -107,8 +107,16 @@ describe("tools", () => {
       assert.deepStrictEqual(yield* catalog.tools(container.url, "code"), tools)
       const { requests } = yield* container.seen
       assert.deepStrictEqual(
-        requests.map(({ body, method, path, query }) => [method, path, `${query}`, JSON.parse(body)]),
-        ["", "surface=code"].map((query) => ["POST", "/mcp", query, { jsonrpc: "2.0", id: 1, method: "tools/list" }])
+        requests.map(({ body, method, path, query }) => [
+          method,
+          path,
+          `${query}`,
+          body === "" ? "" : JSON.parse(body)
+        ]),
+        ["", "surface=code"].flatMap((query) => [
+          ["GET", "/schema", "", ""],
+          ["POST", "/mcp", query, { jsonrpc: "2.0", id: 1, method: "tools/list" }]
+        ])
       )
     }).pipe(withCatalog())
   )

@@ -149,6 +149,31 @@ describe("a round", () => {
   )
 })
 
+describe("a container that grants two sessions", () => {
+  for (const [sessions, most] of [
+    [undefined, 1],
+    [2, 2],
+    [3, 2]
+  ] as const) {
+    it.scopedLive(`gets ${most} of ours at once where there may be ${sessions ?? "no more than by default"}`, () =>
+      Effect.gen(function* () {
+        const script = { capacity: 2, health: { body: { status: "healthy" } } }
+        const [container, other] = [yield* ScriptedContainer.make(script), yield* ScriptedContainer.make(script)]
+        const urls = [container.url, other.url, container.url]
+        const held = yield* Effect.forEach(Array.from({ length: 2 * most }), () => lease({ urls, waitBusy: true }))
+        for (const { url } of [container, other]) {
+          assert.lengthOf(
+            held.filter((session) => session.url === url),
+            most
+          )
+        }
+        const error = yield* Effect.flip(lease({ urls, waitBusy: false }))
+        assert.deepInclude(error, { _tag: "NoFreeContainer", total: 2, leased: 2, unhealthy: 0 })
+      }).pipe(Effect.provide(leasing({ ...quick, ...(sessions === undefined ? {} : { sessions }) })))
+    )
+  }
+})
+
 describe("the list", () => {
   it.effect("is refused before anything is sent", () =>
     Effect.gen(function* () {
@@ -196,7 +221,7 @@ describe("the list", () => {
 })
 
 describe("the token", () => {
-  it.scopedLive("goes to health and handshake, along redirects within the origin, and to no other origin", () =>
+  it.scopedLive("goes to health, schema and handshake, along redirects within the origin, and to no other origin", () =>
     Effect.gen(function* () {
       const token = "tok-3c9f1b"
       const other = yield* ScriptedContainer.make()
@@ -210,6 +235,7 @@ describe("the token", () => {
         [...requests, ...handshakes].map(({ headers, path }) => [path, headers.authorization]),
         [
           ["/env/health", `Bearer ${token}`],
+          ["/env/schema", `Bearer ${token}`],
           ["/env/ws", `Bearer ${token}`]
         ]
       )

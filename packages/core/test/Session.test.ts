@@ -287,7 +287,9 @@ describe("Session", () => {
 
 describe("a handshake", () => {
   const opening = (url: string) =>
-    Effect.flatMap(BaseUrl.parse(url), (base) => Transport.make().open(base, Option.some(Redacted.make("tok-55"))))
+    Effect.flatMap(Effect.all([BaseUrl.parse(url), Transport.make()]), ([base, { open }]) =>
+      open(base, Option.some(Redacted.make("tok-55")))
+    )
 
   it.scopedLive("follows a redirect without the userinfo and the fragment that the server put there", () =>
     Effect.gen(function* () {

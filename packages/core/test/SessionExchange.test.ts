@@ -50,7 +50,7 @@ const scripted = Effect.gen(function* () {
       Effect.sync(() => {
         for (const text of texts) server.listener?.onFrame(text)
       }),
-    ends: Effect.sync(() => server.listener?.onClose(closed))
+    ends: Effect.sync(() => server.listener?.onClose(() => closed))
   }
 })
 

@@ -8,7 +8,7 @@ import * as FastCheck from "effect/FastCheck"
 import { MutableTally } from "../src/internal/mutableTally.js"
 import { RecordDecoder, TallyDecoder } from "../src/internal/traceDecoders.js"
 import { type LineDecoder, type LineFault, TraceLines } from "../src/internal/traceLines.js"
-import { Scanner, slack } from "../src/internal/traceScan.js"
+import { Scanned, Scanner, slack } from "../src/internal/traceScan.js"
 
 /** The bytes of a line and of what comes behind it, which must not matter. */
 const memory = (line: Buffer) => {
@@ -20,11 +20,16 @@ const memory = (line: Buffer) => {
 
 type Verdict = { readonly outcome: Outcome.Outcome; readonly notFinite: number } | { readonly isJson: boolean }
 
+const decodeLine = (decoder: TallyDecoder, line: Buffer): LineFault | undefined => {
+  const bytes = memory(line)
+  return decoder.decode(bytes, 0, line.length, 1) ?? decoder.finish(bytes)
+}
+
 /** By way of the scanner. */
 const scanned = (line: Buffer): Verdict => {
   const tally = new MutableTally()
   const decoder = new TallyDecoder(tally)
-  const fault = decoder.decode(memory(line), 0, line.length)
+  const fault = decodeLine(decoder, line)
   if (fault !== undefined) return { isJson: fault.isJson }
   const [[taskId, task] = assert.fail("no task")] = tally.result().tasks
   const { graded, harmed, highestReward, successes, taskHashes } = task
@@ -242,8 +247,8 @@ const record = spaced(
   })
 ).map((text) => Buffer.from(text, "utf8"))
 
-/** A few bytes flipped, taken out or put in, or the end cut off. */
-const mutated = FastCheck.tuple(
+/** A record, and it with a few bytes flipped, taken out or put in, or the end cut off. */
+const pair = FastCheck.tuple(
   record,
   FastCheck.array(
     FastCheck.record({
@@ -256,14 +261,15 @@ const mutated = FastCheck.tuple(
     }),
     { minLength: 1, maxLength: 3 }
   )
-).map(([line, mutations]) =>
-  mutations.reduce((before, { at, byte, kind }) => {
+).map(([line, mutations]) => ({
+  line,
+  mutated: mutations.reduce((before, { at, byte, kind }) => {
     const index = Math.floor((at / 10_000) * before.length)
     const [head, tail] = [before.subarray(0, index), before.subarray(index)]
     if (kind === "cut") return Buffer.from(head)
     return Buffer.concat([head, Buffer.from(kind === "take" ? [] : [byte]), tail.subarray(kind === "put" ? 0 : 1)])
   }, line)
-)
+}))
 
 it("takes from a record what the parser does", () => {
   let records = 0
@@ -281,7 +287,7 @@ it("takes from a record what the parser does", () => {
 it("takes a broken record only where the fault is in a value that it skips", () => {
   let skipped = 0
   FastCheck.assert(
-    FastCheck.property(mutated, (line) => {
+    FastCheck.property(pair, ({ mutated: line }) => {
       const right = parsed(line)
       const seen = scanned(line)
       if ("outcome" in right || !("outcome" in seen)) {
@@ -298,6 +304,56 @@ it("takes a broken record only where the fault is in a value that it skips", () 
   assert.isAbove(skipped, 50)
 })
 
+it("takes the same from a record whatever came before it", () => {
+  const scan = (scanner: Scanner, line: Buffer) => {
+    const values = new Scanned()
+    if (!scanner.scan(memory(line), 0, line.length, values)) return false
+    return values.isVoid ? { ...values, reward: null } : { ...values }
+  }
+  let taken = 0
+  FastCheck.assert(
+    FastCheck.property(pair, ({ line, mutated }) => {
+      const scanner = new Scanner()
+      const values = scan(scanner, line)
+      // By now the layout is known.
+      assert.deepStrictEqual(scan(scanner, line), values)
+      const others = scan(new Scanner(), mutated)
+      assert.deepStrictEqual(scan(scanner, mutated), others)
+      assert.deepStrictEqual(scan(scanner, mutated), others)
+      assert.deepStrictEqual(scan(scanner, line), values)
+      if (values !== false && others !== false) taken++
+    }),
+    { numRuns: 5000 }
+  )
+  assert.isAbove(taken, 40)
+})
+
+it("reads numbers as the parser does", () => {
+  const digits = FastCheck.tuple(FastCheck.bigInt(0n, 10n ** 23n), FastCheck.nat(24)).map(([all, decimals]) => {
+    const text = all.toString().padStart(decimals + 1, "0")
+    return decimals === 0 ? text : `${text.slice(0, -decimals)}.${text.slice(-decimals)}`
+  })
+  // Halfway between two doubles, or next to it.
+  const close = FastCheck.tuple(FastCheck.bigInt(2n ** 52n, 2n ** 53n), FastCheck.integer({ min: -2, max: 2 })).map(
+    ([mantissa, more]) => {
+      const text = (((mantissa * 2n + 1n) * 10n ** 21n) / 2n ** 54n + BigInt(more)).toString().padStart(21, "0")
+      return `0.${text}`
+    }
+  )
+  const shortest = FastCheck.double({ noNaN: true, noDefaultInfinity: true }).map(String)
+  FastCheck.assert(
+    FastCheck.property(FastCheck.oneof(digits, close, shortest, number), (text) => {
+      for (const signed of [text, text.startsWith("-") ? text.slice(1) : `-${text}`]) {
+        const line = Buffer.from(`{"task_id": "t", "reward": ${signed}, "metadata": {"task_hash": "h"}}`)
+        const values = new Scanned()
+        if (new Scanner().scan(memory(line), 0, line.length, values))
+          assert.deepStrictEqual(values.reward, Number(signed))
+      }
+    }),
+    { numRuns: 20_000 }
+  )
+})
+
 it("leaves nothing usual to the parser", () => {
   const long = "x".repeat(200)
   for (const line of [
@@ -307,7 +363,7 @@ it("leaves nothing usual to the parser", () => {
     `{"deep": ${'[{"a":'.repeat(500)}1${"}]".repeat(500)}, "task_id": "t", "reward": 0.1234567890123456789, "metadata": {"task_hash": "h"}}`
   ]) {
     const bytes = Buffer.from(line)
-    assert.isTrue(new Scanner().scan(memory(bytes), 0, bytes.length), line)
+    assert.isTrue(new Scanner().scan(memory(bytes), 0, bytes.length, new Scanned()), line)
     assert.property(parsed(bytes), "outcome", line)
   }
 })
@@ -317,11 +373,12 @@ it("cuts the same lines wherever the blocks end", () => {
     const seen: Array<string> = []
     const decoder: LineDecoder<string> = {
       notFinite: 0,
-      decode: (memory, start, end, out) => {
+      decode: (memory, start, end, line, out) => {
         assert.strictEqual(memory.bytes[end], 0x0a)
-        out.push(`${lines.line} ${memory.bytes.toString("latin1", start, end)}`)
+        out.push(`${line} ${memory.bytes.toString("latin1", start, end)}`)
         return undefined
-      }
+      },
+      finish: () => undefined
     }
     const lines = new TraceLines(decoder, size)
     for (let at = 0; at < bytes.length; ) {
@@ -368,7 +425,7 @@ it("tells two tasks from each other and one spelled in two ways not", () => {
   for (const spell of [(id: string) => id, (id: string) => id.replace("t", "\\u0074"), (id: string) => id]) {
     for (const id of ids) {
       const line = Buffer.from(`{"task_id": "${spell(id)}", "reward": 1, "metadata": {"task_hash": "h-${id}"}}`)
-      faults.push(decoder.decode(memory(line), 0, line.length))
+      faults.push(decodeLine(decoder, line))
     }
   }
   assert.isTrue(faults.every((fault) => fault === undefined))
@@ -376,10 +433,33 @@ it("tells two tasks from each other and one spelled in two ways not", () => {
   for (const [id, task] of tally.result().tasks) assert.deepInclude(task, { graded: 3, taskHashes: [`h-${id}`] })
 })
 
+it("gives the first fault of a file, whichever way the lines before it were taken", () => {
+  const good = (id: string) => `{"task_id": "${id}", "reward": 1, "metadata": {"task_hash": "h"}}`
+  const unsound = good("\\x")
+  for (const [content, line, records] of [
+    [[good("a"), unsound, "{", good("b")], 2, 1],
+    [[good("a"), good("b"), "", "{", unsound], 4, 2],
+    [[...Array.from({ length: 1000 }, (_, index) => good(`t${index % 300}`)), unsound], 1001, 1000]
+  ] as const) {
+    const tally = new MutableTally()
+    const lines = new TraceLines(new TallyDecoder(tally))
+    const bytes = Buffer.from(`${content.join("\n")}\n`)
+    lines.room().set(bytes)
+    lines.took(bytes.length)
+    const fault = lines.decode([])
+    assert.deepInclude(fault, { line, isJson: false })
+    const seen = Array.from(tally.result().tasks.values(), ({ graded }) => graded)
+    assert.strictEqual(
+      seen.reduce((sum, graded) => sum + graded, 0),
+      records
+    )
+  }
+})
+
 it("leaves the text of records as it is", () => {
   const line = Buffer.from('{"reward": 1.0, "metadata": {}, "big": 12345678901234567890}')
   const out: Array<EpisodeRecord.EpisodeRecord> = []
-  assert.isUndefined(new RecordDecoder().decode(memory(line), 0, line.length, out))
+  assert.isUndefined(new RecordDecoder().decode(memory(line), 0, line.length, 1, out))
   assert.strictEqual(out[0]?.line, line.toString())
   assert.strictEqual(out[0]?.value.big, 12345678901234567890n)
 })

@@ -11,9 +11,11 @@
 
 import { createHash, timingSafeEqual } from "node:crypto"
 import * as Json from "@miroir-effect/core/Json"
+import * as Token from "@miroir-effect/core/Token"
 import * as Config from "effect/Config"
 import type * as ConfigError from "effect/ConfigError"
 import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
@@ -70,7 +72,11 @@ export interface Options {
   /** A path that comes before all others, as `/envs/office`; none if not given. */
   readonly prefix?: string
   /** Asked of every call and of the handshake, as `Authorization: Bearer TOKEN`; only `/health` answers without it. */
-  readonly token?: Redacted.Redacted
+  readonly token?: Redacted.Redacted | undefined
+  /** Between two pings to the client who holds the container: 20 s if not given; zero or infinity turns them off. */
+  readonly pingInterval?: Duration.DurationInput
+  /** A client that leaves a ping unanswered for so long is closed with 1011, and the container free: 20 s if not given. */
+  readonly pongTimeout?: Duration.DurationInput
 }
 
 /**
@@ -100,7 +106,7 @@ export const make = <State, T extends World.Task, R>(
   options: Options = {}
 ): Effect.Effect<EnvServer["Type"], InvalidWorld | ListenFailed, R | Scope.Scope> =>
   Effect.gen(function* () {
-    const { host = "127.0.0.1", port: wanted = 0 } = options
+    const { host = "127.0.0.1", pingInterval = "20 seconds", pongTimeout = "20 seconds", port: wanted = 0 } = options
     const prefix = (options.prefix ?? "").replace(/^\/*(?=[^/])/, "/").replace(/\/+$/, "")
     const catalog = yield* Either.mapLeft(
       Catalog.make(world),
@@ -144,6 +150,8 @@ export const make = <State, T extends World.Task, R>(
       host,
       port: wanted,
       refusal,
+      pingInterval,
+      pongTimeout,
       onSocket,
       onRequest: (request) => Effect.sync(() => onRequest(request))
     }).pipe(Effect.mapError(({ reason }) => new ListenFailed({ host, port: wanted, reason })))
@@ -151,6 +159,8 @@ export const make = <State, T extends World.Task, R>(
   }).pipe(Effect.annotateLogs("env", world.name))
 
 /**
+ * A world that is served as long as the layer is in use, with options given here.
+ *
  * @since 0.1.0
  * @category layers
  */
@@ -178,12 +188,12 @@ export const config: Config.Config<Options> = Config.all({
     Config.withDefault(""),
     Config.withDescription("A path that comes before all others")
   ),
-  token: Config.option(Config.redacted(Config.nonEmptyString("MIROIR_TOKEN"))).pipe(
-    Config.withDescription("The token that clients have to send")
-  )
-}).pipe(Config.map(({ token, ...rest }) => (Option.isSome(token) ? { ...rest, token: token.value } : rest)))
+  token: Token.config
+})
 
 /**
+ * A world that is served as long as the layer is in use, with options from the environment; `config` unless given.
+ *
  * @since 0.1.0
  * @category layers
  */

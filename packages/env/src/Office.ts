@@ -24,20 +24,8 @@ import { test, train } from "./internal/officeTasks.js"
 import { tools } from "./internal/officeTools.js"
 import * as World from "./World.js"
 
-/**
- * What the office's tasks are made of.
- *
- * @since 0.1.0
- * @category models
- */
 export type { Colleague, Condition, Document, Mail, Meeting, Mention, OfficeTask, Setup }
 
-/**
- * What an episode leaves: the office, and what was sent, paid and said in it.
- *
- * @since 0.1.0
- * @category models
- */
 export { Office, type Payment, type Said, type Sent }
 
 /**

@@ -34,6 +34,7 @@ export class ToolError extends Schema.TaggedError<ToolError>("@miroir-effect/env
  * @category errors
  */
 export class GradeError extends Schema.TaggedError<GradeError>("@miroir-effect/env/World/GradeError")("GradeError", {
+  /** Why not, for the record's `void_reason`. */
   message: Schema.String
 }) {}
 
@@ -46,6 +47,7 @@ export class GradeError extends Schema.TaggedError<GradeError>("@miroir-effect/e
 export interface Task {
   /** One of its own in the whole world, over all splits. */
   readonly id: string
+  /** What the policy is asked to do. */
   readonly instruction: string
   /** Whom the policy acts as. */
   readonly persona?: { readonly description: string | null }
@@ -68,7 +70,9 @@ export interface Task {
 export interface Grade {
   /** A finite number; null makes the rollout void. */
   readonly reward: number | null
+  /** Whether the task was done; a reward may be for a part of it. */
   readonly success: boolean
+  /** Whether the policy did something that it must not. */
   readonly harm: boolean
   /** What else the record's metadata shall say. */
   readonly metadata?: Json.JsonObject
@@ -82,7 +86,9 @@ export interface Grade {
  */
 export interface Tool<in State, out R = never> {
   readonly name: string
+  /** For the model. */
   readonly description: string
+  /** Those that it is listed on. */
   readonly surfaces: ReadonlyArray<Surface>
   /** The parameters as JSON Schema, or why the Schema has none. */
   readonly inputSchema: Either.Either<Json.JsonObject, string>
@@ -122,6 +128,7 @@ export interface World<State, T extends Task = Task, R = never> {
    * false where the client has no model to speak for them.
    */
   readonly reset: (task: T, options: { readonly coworkers: boolean }) => Effect.Effect<State, never, R | Scope.Scope>
+  /** None if not given. */
   readonly coworkers?: Coworkers<State, R>
   /** Grades the state as it stands: after a submit, or when the steps or the time are used up. */
   readonly grade: (state: State, task: T) => Effect.Effect<Grade, GradeError, R>

@@ -1,3 +1,5 @@
+import { once } from "node:events"
+import * as Net from "node:net"
 import { assert, describe, it } from "@effect/vitest"
 import * as Json from "@miroir-effect/core/Json"
 import * as Cause from "effect/Cause"
@@ -5,6 +7,7 @@ import * as ConfigProvider from "effect/ConfigProvider"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Logger from "effect/Logger"
 import * as Random from "effect/Random"
 import * as Redacted from "effect/Redacted"
@@ -444,15 +447,58 @@ describe("EnvServer", () => {
     })
   )
 
-  it.scoped("is not kept from stopping by a client that does not answer its close", () =>
+  it.scoped("is not kept from stopping by clients that do not answer its close, or leave a connection half open", () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()
       const { url } = yield* Scope.extend(make(lab()), scope)
+      const refused = yield* Effect.acquireRelease(
+        Effect.sync(() => Net.connect({ port: Number(new URL(url).port), allowHalfOpen: true })),
+        (socket) => Effect.sync(() => socket.destroy())
+      )
+      refused.write("GET /nowhere HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+      const [answer] = yield* Effect.promise(() => once(refused, "data"))
+      assert.match(String(answer), /^HTTP\/1.1 404 /)
       const client = yield* connect(url)
       client.socket.pause()
       yield* Scope.close(scope, Exit.void)
       client.socket.resume()
       assert.strictEqual(yield* client.closed, 1001)
+    })
+  )
+
+  it.scoped("pings its client, and is free again where one leaves a ping unanswered", () =>
+    Effect.gen(function* () {
+      const { leased, url } = yield* EnvServer
+      const client = yield* connect(url)
+      yield* client.ask({ type: "state" })
+      for (let times = 0; times < 3; times++) {
+        const pinged = yield* Effect.fork(Effect.promise(() => once(client.socket, "ping")))
+        yield* TestClock.adjust("20 seconds")
+        yield* Fiber.join(pinged)
+        // By its answer the pong before it has been read.
+        yield* client.ask({ type: "state" })
+      }
+      client.socket.pause()
+      yield* TestClock.adjust("39 seconds")
+      assert.isTrue(yield* leased)
+      yield* TestClock.adjust("1 second")
+      client.socket.resume()
+      assert.strictEqual(yield* client.closed, 1011)
+      assert.isFalse(yield* leased)
+      yield* Effect.flatMap(connect(url), ({ ask }) => ask({ type: "state" }))
+    }).pipe(Effect.provide(layer(lab())))
+  )
+
+  it.scoped.each([0, Infinity])("sends no pings where their interval is %d", (pingInterval) =>
+    Effect.gen(function* () {
+      const { url } = yield* make(lab(), { pingInterval })
+      const client = yield* connect(url)
+      yield* client.ask({ type: "state" })
+      let pings = 0
+      client.socket.on("ping", () => pings++)
+      yield* TestClock.adjust("1 day")
+      yield* client.ask({ type: "state" })
+      assert.strictEqual(pings, 0)
     })
   )
 

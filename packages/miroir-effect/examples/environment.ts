@@ -27,7 +27,7 @@ const take = World.tool({
     })
 })
 
-const cellar = World.make({
+export const cellar = World.make({
   name: "cellar",
   tasks: { train },
   tools: [take],

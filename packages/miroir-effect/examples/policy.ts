@@ -1,53 +1,27 @@
-/** A chat model as the policy; README.md shows it. */
+/** Policies: a chat model that is served somewhere, and one of one's own; README.md shows them. */
 // #region policy
-import * as HttpClient from "@effect/platform/HttpClient"
-import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
-import * as HttpClientResponse from "@effect/platform/HttpClientResponse"
-import * as Json from "@miroir-effect/core/Json"
 import * as MiroirError from "@miroir-effect/core/MiroirError"
+import * as NodeHttp from "@miroir-effect/core/NodeHttp"
 import * as Policy from "@miroir-effect/core/Policy"
+import type { ChatMessage, Tool } from "@miroir-effect/core/Protocol"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Schema from "effect/Schema"
 
-const ToolCall = Schema.Struct({
-  id: Schema.String,
-  type: Schema.Literal("function"),
-  function: Schema.Struct({ name: Schema.String, arguments: Schema.String })
-})
+/** The chat model behind an endpoint of chat completions: vLLM, SGLang, llama.cpp, Ollama, a provider's. */
+export const served = (baseUrl: string, model: string) =>
+  Policy.layer({ baseUrl, model, temperature: 1, maxTokens: 4096, concurrency: 64 }).pipe(Layer.provide(NodeHttp.layer))
 
-const Message = Schema.Struct({
-  role: Schema.Literal("assistant"),
-  content: Schema.NullOr(Schema.String),
-  tool_calls: Schema.optionalWith(Schema.Array(ToolCall), { exact: true, nullable: true })
-})
+type Speak = (messages: ReadonlyArray<ChatMessage>, tools: ReadonlyArray<Tool>) => Promise<Policy.AssistantMessage>
 
-const Completion = Schema.Struct({ choices: Schema.NonEmptyArray(Schema.Struct({ message: Message })) })
-
-/** The policy that a model is, behind an endpoint of chat completions. */
-export const chat = (baseUrl: string, model: string) =>
-  Layer.effect(
-    Policy.Policy,
-    Effect.map(HttpClient.HttpClient, (client) => ({
-      model,
-      next: ({ messages, tools }: Policy.Moment) =>
-        HttpClientRequest.post(`${baseUrl}/chat/completions`).pipe(
-          HttpClientRequest.bodyText(
-            Json.stringify({
-              model,
-              messages,
-              tools: tools.map(({ description = "", inputSchema = {}, name }) => ({
-                type: "function",
-                function: { name, description, parameters: inputSchema }
-              }))
-            }),
-            "application/json"
-          ),
-          HttpClient.filterStatusOk(client).execute,
-          Effect.flatMap(HttpClientResponse.schemaBodyJson(Completion)),
-          Effect.map(({ choices }) => choices[0].message),
-          Effect.mapError(({ message }) => new MiroirError.PolicyFailed({ model, reason: message }))
-        )
-    }))
-  )
+/** Whatever gives the next message: a sampler in this process, an agent, a person. */
+export const own = (model: string, speak: Speak) =>
+  Layer.succeed(Policy.Policy, {
+    model,
+    settings: {}, // what else decides how it plays
+    next: ({ messages, tools }) =>
+      Effect.tryPromise({
+        try: async () => ({ message: await speak(messages, tools) }),
+        catch: (error) => new MiroirError.PolicyFailed({ model, reason: String(error) })
+      })
+  })
 // #endregion

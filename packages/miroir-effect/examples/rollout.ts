@@ -12,8 +12,8 @@ import * as Stream from "effect/Stream"
 import * as Miroir from "miroir-effect/Miroir"
 
 /** Files one document, whatever the task; in its first rollout of each it does nothing. */
-const policy = Policy.scripted("filer", ({ attempt, messages }) =>
-  attempt === 0 || messages.length > 1 ? [] : [{ tool: "move_document", args: { id: "d-02", folder: "Invoices/Paid" } }]
+const policy = Policy.scripted("filer", ({ messages, rollout }) =>
+  rollout === 0 || messages.length > 1 ? [] : [{ tool: "move_document", args: { id: "d-02", folder: "Invoices/Paid" } }]
 )
 
 export const calibrated = (urls: ReadonlyArray<string>, folder: string) =>

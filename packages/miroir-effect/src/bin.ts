@@ -11,7 +11,7 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import { run } from "./Cli.js"
 import { outcome, type Signal, signalCode } from "./internal/outcome.js"
-import { logger } from "./internal/terminal.js"
+import { logger, safe } from "./internal/terminal.js"
 
 const main = (): void => {
   // Who writes learns of a failed write by the write; without a listener it would also end the process.
@@ -41,7 +41,7 @@ const main = (): void => {
       disablePrettyLogger: true,
       teardown: (exit, onExit) => {
         const { code, lines } = outcome(exit, signal)
-        if (lines.length > 0) process.stderr.write(`${lines.join("\n")}\n`)
+        if (lines.length > 0) process.stderr.write(`${safe(lines.join("\n"))}\n`)
         // Node waits on exit for threads that are in a system call; a further signal ends even that.
         process.removeListener("SIGINT", onSignal)
         process.removeListener("SIGTERM", onSignal)

@@ -49,8 +49,8 @@ const printed = (args: ReadonlyArray<string>, columns = 0) =>
   }).pipe(environment({}))
 
 const wrong: ReadonlyArray<readonly [args: string, message: string]> = [
-  ["", "A command is missing: calibrate, demo, serve, status, tasks or tools."],
-  ["--log-level debug", "A command is missing: calibrate, demo, serve, status, tasks or tools."],
+  ["", "A command is missing: calibrate, demo, rollout, serve, status, tasks or tools."],
+  ["--log-level debug", "A command is missing: calibrate, demo, rollout, serve, status, tasks or tools."],
   ["calbrate t --model m", 'Unknown command "calbrate". Did you mean calibrate?'],
   ["frobnicate", 'Unknown command "frobnicate".'],
   ["calibrate t --modle m", 'Unknown option "--modle". Did you mean --model?'],
@@ -77,6 +77,31 @@ const wrong: ReadonlyArray<readonly [args: string, message: string]> = [
   ["tools --surface ui u", '--surface is one of api, mcp, code, not "ui".'],
   ["tasks --split u", "No containers: give URLs or --url-file FILE, or set MIROIR_URLS or MIROIR_URL_FILE."],
   ["status --url-file f u", "Give URLs or --url-file, not both."],
+  ["rollout http://u", "No model: give --model NAME or set MIROIR_POLICY_MODEL."],
+  ["rollout u", '"u" is no base URL: it has to be http(s)://HOST[:PORT][/PATH].'],
+  ["rollout --model m", "No containers: give URLs or --url-file FILE, or set MIROIR_URLS or MIROIR_URL_FILE."],
+  ["rollout http://c --model m", "No endpoint: give --base-url URL or set MIROIR_POLICY_BASE_URL."],
+  [
+    "rollout http://c --model m --base-url http://m --coworker-model c",
+    "No endpoint for the coworkers: give --coworker-base-url URL or set MIROIR_COWORKER_BASE_URL."
+  ],
+  [
+    "rollout http://c --model m --base-url http://m --coworker-concurrency 2",
+    "No model for the coworkers: give --coworker-model NAME or set MIROIR_COWORKER_MODEL."
+  ],
+  ["rollout http://c --model m --base-url http://m --extra-body [1]", "--extra-body has to be a JSON object."],
+  ["rollout http://c --tasks f --seeds 1..2", "Give --tasks or --seeds, not both."],
+  [
+    "rollout http://c --seeds 1..2 --split test",
+    "--split is of the env's own tasks: leave it out where --tasks or --seeds says which."
+  ],
+  ["rollout http://c --keep learnable", "--keep needs --calibration FILE."],
+  ["rollout http://c --keep best", '--keep is one of solved, learnable, out_of_reach, not "best".'],
+  ["rollout http://c --fresh --retry-void", "Give --fresh or --retry-void, not both: with --fresh all is done again."],
+  ["rollout http://c --dry-run --calibrate f", "Give --dry-run or --calibrate, not both."],
+  ["rollout http://c --top-p 1.5", '--top-p has to be a number from 0 to 1, not "1.5".'],
+  ["rollout http://c --temperature hot", '--temperature has to be a number from 0 to 100, not "hot".'],
+  ["rollout http://c --rollouts 0", '--rollouts has to be a whole number of at least 1, not "0".'],
   ["serve --containers 0", '--containers has to be a whole number of at least 1, not "0".'],
   ["demo --seed x", '--seed has to be a whole number of at least 0, not "x".'],
   ["demo and more", "Received unknown argument: 'and'"]
@@ -162,7 +187,7 @@ miroir-effect --help tells of the options that every command has.
   it.effect("the program's names each command and what it does", () =>
     Effect.gen(function* () {
       const text = yield* printed(["--help"])
-      assert.match(text, /^COMMANDS\n {2}calibrate {9}Say which tasks/m)
+      assert.match(text, /^COMMANDS\n {2}rollout {11}Roll out .*\n {2}calibrate {9}Say which tasks/m)
     })
   )
 

@@ -1,9 +1,13 @@
 /** The commands on a pseudo-terminal: what they print fits, and keeps the cursor. */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import * as Json from "@miroir-effect/core/Json"
 import * as Text from "@miroir-effect/core/Text"
 import * as ScriptedContainer from "@miroir-effect/testing/ScriptedContainer"
 import * as Effect from "effect/Effect"
+import * as Miroir from "miroir-effect/Miroir"
+import { office } from "./office.js"
 import * as Pty from "./pty.js"
 
 const evil = "\u001b[2J\u001b[99A\u009b5D\u202e\r\n\u0008"
@@ -112,6 +116,42 @@ describe.skipIf(!Pty.available)(name, () => {
       assert.include(plain, '[\r\n{"name":"only"}\r\n]\r\n')
     })
   )
+
+  for (const columns of [80, 200]) {
+    it.scopedLive(`rollout draws one line anew at ${columns} columns, with logs above it, and leaves none of it`, () =>
+      Effect.gen(function* () {
+        let asked = 0
+        const { args } = yield* office(2, {
+          // Slow, and at times not what was asked for.
+          policy: () =>
+            ++asked % 7 === 0 ? { status: 500 } : { text: "I give up.", delay: 60, usage: { total_tokens: 700 } }
+        }).pipe(Effect.provide(Miroir.layer()))
+        const folder = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
+        const some = [...args, "--split", "test", "--rollouts", "4", "--traces", `${folder}/${"traces".repeat(20)}`]
+        const terminal = yield* Pty.start({ columns, rows: 24 }, [...some, "--log-level", "debug"])
+        assert.strictEqual(yield* terminal.ended, 0)
+        const drawn = terminal
+          .written()
+          .split("\r\u001b[K")
+          .filter((text) => text !== "" && !text.includes("\n"))
+        assert.isNotEmpty(drawn)
+        for (const line of drawn) assert.strictEqual(Text.cut(line, columns - 1), line)
+        const full = /^\d+ of 16 rollouts: \d+ succeeded, .* in flight, .*; .*k tokens; about \d+ s left$/
+        const brief = /^\d+\/16 · .*\d playing · .*k tok · \d+ s left$/
+        assert.isTrue(
+          drawn.some((line) => (columns === 200 ? full : brief).test(line)),
+          drawn.join("\n")
+        )
+        const lines = Pty.screen(terminal.written())
+        assert.lengthOf(
+          lines.filter((line) => /is saved in/.test(line)),
+          16
+        )
+        assert.isFalse(lines.some((line) => full.test(line) || brief.test(line)))
+        assert.isTrue(lines.some((line) => /^16 of 16 rollouts: .*, 0 failed\.$/.test(line)))
+      }).pipe(Effect.provide(NodeFileSystem.layer))
+    )
+  }
 
   it.scopedLive("serve says what it serves, until Ctrl-C", () =>
     Effect.gen(function* () {

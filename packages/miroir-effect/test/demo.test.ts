@@ -55,7 +55,7 @@ describe("miroir-effect demo", () => {
     // A coworker was asked, and a model answered: without that nobody knows the figure.
     assert.isTrue(JSON.parse(one.calibration).tasks["travel-budget"]["pass@1"] > 0)
 
-    assert.match(one.stdout, /^task +class/)
+    assert.match(one.stdout, /^task +class/m)
     assert.include(one.stdout, join(one.where, "calibration.json"))
     assert.include(one.stderr, `${records.length} of ${records.length} rollouts`)
     assert.include(one.stderr, join(one.where, "traces"))

@@ -1,4 +1,5 @@
 /** The examples run, and README.md shows them, and what programs print, as they are. */
+import { createServer } from "node:net"
 import { fileURLToPath } from "node:url"
 import * as Command from "@effect/platform/Command"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -9,7 +10,7 @@ import * as Catalog from "@miroir-effect/core/Catalog"
 import * as Json from "@miroir-effect/core/Json"
 import * as Leasing from "@miroir-effect/core/Leasing"
 import * as MiroirError from "@miroir-effect/core/MiroirError"
-import * as NodeHttp from "@miroir-effect/core/NodeHttp"
+import type { AssistantMessage, Policy } from "@miroir-effect/core/Policy"
 import * as Rollout from "@miroir-effect/core/Rollout"
 import * as EnvServer from "@miroir-effect/env/EnvServer"
 import * as Office from "@miroir-effect/env/Office"
@@ -21,12 +22,14 @@ import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { build } from "esbuild"
 import * as Miroir from "miroir-effect/Miroir"
 import { container } from "../examples/environment.js"
 import { reward } from "../examples/errors.js"
-import { chat } from "../examples/policy.js"
+import { own, served } from "../examples/policy.js"
 import { calibrated } from "../examples/rollout.js"
 
 const at = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
@@ -74,6 +77,16 @@ const run = Effect.fn(function* (program: string, ...args: ReadonlyArray<string>
   })
   return { folder, stdout, stderr, code }
 })
+
+const freePort = Effect.async<number>((resume) => {
+  const server = createServer().listen(0, () => {
+    const address = server.address()
+    const port = typeof address === "object" ? (address?.port ?? 0) : 0
+    server.close(() => resume(Effect.succeed(port)))
+  })
+})
+
+const examples = "packages/miroir-effect/examples"
 
 const quiet = Logger.remove(Logger.defaultLogger)
 
@@ -126,37 +139,71 @@ describe("the examples", () => {
     }).pipe(Effect.provide(Miroir.layer()))
   )
 
-  it.scopedLive("a chat model is the policy, and its conversation is told and saved", () =>
+  it.scopedLive("an environment's own process is healthy, and ends cleanly at SIGTERM", () =>
+    Effect.gen(function* () {
+      const variables = { MIROIR_ENV_HOST: "0.0.0.0", MIROIR_ENV_PORT: `${yield* freePort}` }
+      const [, command = "[]"] = /^HEALTHCHECK .*CMD (.*)$/m.exec(yield* read(`${examples}/Dockerfile`)) ?? []
+      const [, ...args] = yield* Schema.decode(Schema.parseJson(Schema.Array(Schema.String)))(command)
+      const healthCheck = Command.exitCode(Command.make(process.execPath, ...args).pipe(Command.env(variables)))
+      assert.strictEqual(yield* healthCheck, 1)
+
+      const program = Command.make(process.execPath, yield* bundled(`${examples}/serve.ts`))
+      const serving = yield* Command.start(Command.env(program, variables))
+      yield* Effect.repeat(healthCheck, { schedule: Schedule.spaced("50 millis"), while: (code) => code !== 0 })
+      const leasing = yield* Leasing.Leasing
+      const urls = [`http://127.0.0.1:${variables.MIROIR_ENV_PORT}`]
+      const session = yield* leasing.lease({ urls, waitBusy: false })
+      yield* session.reset("leave-three")
+      yield* serving.kill("SIGTERM")
+      assert.strictEqual(yield* serving.exitCode, 0)
+      assert.deepInclude(yield* Effect.flip(session.state), { _tag: "ConnectionLost", closeCode: 1001 })
+    }).pipe(Effect.provide([NodeContext.layer, Miroir.layer()]))
+  )
+
+  it.scopedLive("a chat model is the policy, or what a function says, and the conversation is told and saved", () =>
     Effect.gen(function* () {
       const { url } = yield* container
-      const call = { id: "c", type: "function", function: { name: "take_bottles", arguments: '{"count":2}' } }
-      const said = [
-        { role: "assistant", content: null, tool_calls: [call] },
+      const args = { count: 2 }
+      const endpoint = yield* ChatEndpoint.make({
+        answers: [{ calls: [{ tool: "take_bottles", args, id: "c" }] }, { text: "Done." }]
+      })
+      const said: ReadonlyArray<AssistantMessage> = [
+        {
+          role: "assistant",
+          content: null,
+          tool_calls: [
+            { id: "c", type: "function", function: { name: "take_bottles", arguments: Json.stringify(args) } }
+          ]
+        },
         { role: "assistant", content: "Done." }
       ]
-      const endpoint = yield* ChatEndpoint.make({
-        answers: [...said.map((message) => ({ message })), { status: 500, text: "" }]
-      })
-      const services = Rollout.layer.pipe(
-        Layer.provide(chat(endpoint.url, "toy")),
-        Layer.provide(NodeHttp.layer),
-        Layer.provideMerge(Miroir.layer())
-      )
-      const traces = yield* temporary
-      const [saved, failed] = yield* Effect.gen(function* () {
-        const rollout = yield* Rollout.Rollout
-        const tasks = yield* Effect.flatMap(Catalog.Catalog, (catalog) => catalog.tasks(url))
-        const events = yield* Stream.runCollect(rollout.run({ tasks, rollouts: 2, urls: [url], traces }))
-        return Chunk.toReadonlyArray(events).filter(({ _tag }) => _tag === "Saved" || _tag === "Failed")
-      }).pipe(Effect.provide(services))
-      if (saved?._tag !== "Saved" || failed?._tag !== "Failed") return assert.fail("one was to be saved, one to fail")
-      assert.strictEqual(saved.finished.reward, 1)
-      const { messages } = saved
-      assert.deepStrictEqual([messages[1], messages[3]], said)
-      assert.deepInclude(saved.finished.record.value.rollout, { model: "toy", stop: "no_tool_call", messages })
-      assert.strictEqual(failed.error._tag, "PolicyFailed")
+      let spoken = 0
+      const speak = () => {
+        const message = said[spoken++]
+        return message === undefined ? Promise.reject(new Error("no more")) : Promise.resolve(message)
+      }
+      const played = (policy: Layer.Layer<Policy, unknown>, rollouts: number) =>
+        Effect.gen(function* () {
+          const rollout = yield* Rollout.Rollout
+          const tasks = yield* Effect.flatMap(Catalog.Catalog, (catalog) => catalog.tasks(url))
+          const events = yield* Stream.runCollect(
+            rollout.run({ tasks, rollouts, urls: [url], traces: yield* temporary, pause: 0 })
+          )
+          return Chunk.toReadonlyArray(events).filter(({ _tag }) => _tag === "Saved" || _tag === "Failed")
+        }).pipe(Effect.provide(Rollout.layer.pipe(Layer.provide(policy), Layer.provideMerge(Miroir.layer()))))
+
+      const [first] = yield* played(served(endpoint.url, "toy"), 1)
+      const [second, failed] = yield* played(own("toy", speak), 2)
+      for (const saved of [first, second]) {
+        if (saved?._tag !== "Saved") return assert.fail("it was to be saved")
+        assert.strictEqual(saved.finished.reward, 1)
+        assert.deepStrictEqual<unknown>([saved.messages[1], saved.messages[3]], said)
+        assert.deepInclude(saved.finished.record.value.rollout, { model: "toy", stop: "no_tool_call" })
+      }
+      assert.strictEqual(failed?._tag === "Failed" ? failed.error._tag : "", "PolicyFailed")
       const asked = (yield* endpoint.requests).map(({ body }) => body)
-      assert.deepInclude(asked[1], { model: "toy", messages: messages.slice(0, 3) })
+      const sampling = { model: "toy", temperature: 1, max_tokens: 4096 }
+      assert.deepInclude(asked[1], { ...sampling, messages: first?._tag === "Saved" ? first.messages.slice(0, 3) : [] })
       assert.include(Json.stringify(asked[0] ?? null), '"name":"take_bottles"')
     }).pipe(Effect.provide([NodeContext.layer, quiet]))
   )
@@ -186,7 +233,7 @@ describe("the examples", () => {
   )
 })
 
-/** The contents of README.md's blocks of a language. */
+/** The contents of a document's blocks of a language. */
 const blocks = (readme: string, language: string): ReadonlyArray<string> =>
   Array.from(readme.matchAll(/^```(\w*)\n(.*?)^```$/gms)).flatMap(([, name, text = ""]) =>
     name === language ? [text] : []
@@ -200,17 +247,20 @@ const timeless = (text: string): string =>
     .replace(/^\d+ of \d+ rollouts:.*containers\n/gm, "")
 
 describe("README.md", () => {
-  it.effect("shows the examples, all of them, and no other code", () =>
+  it.effect("and docs/environments.md show the examples, all of them, and no other code", () =>
     Effect.gen(function* () {
-      const readme = yield* read("README.md")
-      const examples = ["episode", "rollout", "policy", "environment", "errors"].map((name) => `examples/${name}.ts`)
-      const files = [...examples, "test/pipeline.test.ts"]
+      const environments = yield* read("docs/environments.md")
+      assert.deepStrictEqual(blocks(environments, "dockerfile"), [yield* read(`${examples}/Dockerfile`)])
+      const shown = [...blocks(yield* read("README.md"), "ts"), ...blocks(environments, "ts")]
+      const fs = yield* FileSystem.FileSystem
+      const programs = (yield* fs.readDirectory(at(examples))).filter((name) => name.endsWith(".ts"))
+      const files = [...programs.map((name) => `examples/${name}`), "test/pipeline.test.ts"]
       const regions = yield* Effect.forEach(files, (file) =>
         Effect.map(read(`packages/miroir-effect/${file}`), (text) =>
           Array.from(text.matchAll(/^\/\/ #region \w+\n(.*?)^\/\/ #endregion$/gms), ([, region = ""]) => region)
         )
       )
-      assert.deepStrictEqual([...blocks(readme, "ts")].sort(), regions.flat().sort())
+      assert.deepStrictEqual(shown.sort(), regions.flat().sort())
     }).pipe(Effect.provide(NodeContext.layer))
   )
 
@@ -238,7 +288,7 @@ describe("README.md", () => {
       const readme = yield* read("README.md")
       const manifest = Either.getOrThrow(Json.parse(yield* read("package.json")))
       const scripts = Json.isObject(manifest) ? manifest.scripts : undefined
-      for (const [, script = ""] of readme.matchAll(/npm (?:run |(?=test))(\w+)/g)) assert.property(scripts, script)
+      for (const [, script = ""] of readme.matchAll(/npm (?:run |(?=test))([\w:]+)/g)) assert.property(scripts, script)
       const fs = yield* FileSystem.FileSystem
       for (const [, path = ""] of readme.matchAll(/\b((?:packages|docs|bench)\/[\w./-]+\w)/g)) {
         assert.isTrue(yield* fs.exists(at(path)), path)

@@ -65,7 +65,7 @@ export const start = (
 
 /**
  * The lines of a screen of endless height after what was written to it. Knows what the program may write: text, line
- * ends, colours, the cursor up and the erasing below it; anything else is an error.
+ * ends, colours, the cursor up and the erasing below it, a line that is erased from its beginning; anything else is an error.
  */
 export const screen = (written: string): ReadonlyArray<string> => {
   let lines = [""]
@@ -76,6 +76,7 @@ export const screen = (written: string): ReadonlyArray<string> => {
       at++
       lines[at] ??= ""
     } else if (command === "A") at = Math.max(0, at - Number(count))
+    else if (command === "K") lines[at] = ""
     else if (command === "J") lines = [...lines.slice(0, at), ""]
     else if (command === "m") continue
     else if (/^[\u0000-\u001f\u007f-\u009f]/.test(token)) throw new Error(`${JSON.stringify(token)} was written`)

@@ -26,6 +26,7 @@ export interface ChatRequest {
   readonly index: number
   /** Names in lower case. */
   readonly headers: HttpServer.HttpRequest["headers"]
+  /** The body as it came. */
   readonly text: string
   /** The body; null where it is no JSON. */
   readonly body: Json.Json
@@ -35,17 +36,25 @@ export interface ChatRequest {
  * How a request is answered.
  *
  * - `text`: with a completion whose message has this content
- * - `message`: with a completion that has this message; `finishReason` is `stop` if not given
+ * - `calls`: with a completion whose message calls these tools
+ * - `message`: with a completion that has this message
+ * - `choice`: with a completion that has this choice, as it is
  * - `raw`: with this body as it is; `body`: with this one as JSON
  * - `cut`: the connection is cut in the middle of the body; `drop`: without an answer; `hang`: never answered
+ * - `drip`: the body comes byte by byte; `blanks`: after so many blank lines
  *
  * @since 0.1.0
  * @category models
  */
 export interface ChatAnswer {
   readonly text?: string
+  readonly calls?: ReadonlyArray<ChatCall>
   readonly message?: Json.JsonObject
+  readonly choice?: Json.JsonObject
+  /** `tool_calls` for `calls`, else `stop`, if not said. */
   readonly finishReason?: string
+  /** Zeros if not said. */
+  readonly usage?: Json.Json
   readonly raw?: string
   readonly body?: Json.Json
   /** 200 if not said. */
@@ -56,9 +65,28 @@ export interface ChatAnswer {
   readonly hang?: boolean
   readonly drop?: boolean
   readonly cut?: boolean
+  readonly blanks?: number
+  /** The pause after each byte. */
+  readonly drip?: Duration.DurationInput
 }
 
 /**
+ * A tool call of an answer.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ChatCall {
+  readonly tool: string
+  /** A text stands as it is, JSON or not. */
+  readonly args?: Json.JsonObject | string
+  /** Made up if not said; null leaves it out. */
+  readonly id?: string | null
+}
+
+/**
+ * What an endpoint answers, and what it asks of its clients.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -75,6 +103,8 @@ export interface Script {
 }
 
 /**
+ * An endpoint that is being served, and what it has seen.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -147,20 +177,39 @@ export const make = (script: Script): Effect.Effect<ChatEndpoint, never, Scope.S
   })
 
 const toHttp = (request: ChatRequest, answer: ChatAnswer): HttpServer.Answer => {
-  const { finishReason, message, raw, text, ...rest } = answer
+  const { calls, choice, finishReason, message, raw, text, usage, ...rest } = answer
   if (raw !== undefined) return { ...rest, text: raw }
-  const said = message ?? (text === undefined ? undefined : { role: "assistant", content: text })
-  return said === undefined ? rest : { body: completion(request, said, finishReason ?? "stop"), ...rest }
+  const said = message ?? (calls === undefined ? undefined : calling(request, text ?? null, calls)) ?? speaking(text)
+  const finish_reason = finishReason ?? (calls === undefined ? "stop" : "tool_calls")
+  const only = choice ?? (said === undefined ? undefined : { index: 0, message: said, finish_reason, logprobs: null })
+  return only === undefined ? rest : { body: completion(request, only, usage), ...rest }
 }
 
+const speaking = (text: string | undefined): Json.JsonObject | undefined =>
+  text === undefined ? undefined : { role: "assistant", content: text }
+
+const calling = (request: ChatRequest, content: string | null, calls: ReadonlyArray<ChatCall>): Json.JsonObject => ({
+  role: "assistant",
+  content,
+  tool_calls: calls.map(({ args = {}, id, tool }, index) => ({
+    ...(id === null ? {} : { id: id ?? `call_${request.index}_${index}` }),
+    type: "function",
+    function: { name: tool, arguments: typeof args === "string" ? args : Json.stringify(args) }
+  }))
+})
+
 /** The object that the API reference of chat completions describes; without streaming. */
-const completion = (request: ChatRequest, message: Json.JsonObject, finishReason: string): Json.Json => ({
+const completion = (
+  request: ChatRequest,
+  choice: Json.JsonObject,
+  usage: Json.Json = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
+): Json.Json => ({
   id: `chatcmpl-${request.index}`,
   object: "chat.completion",
   created: 0,
   model: (Json.isObject(request.body) ? request.body.model : undefined) ?? null,
-  choices: [{ index: 0, message, finish_reason: finishReason, logprobs: null }],
-  usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
+  choices: [choice],
+  usage
 })
 
 const failure = (status: number, message: string, code: string): ChatAnswer & HttpServer.Answer => ({

@@ -17,9 +17,10 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type * as Scope from "effect/Scope"
-import { type WebSocket, WebSocketServer } from "ws"
+import { WebSocketServer } from "ws"
 import { freshState, headOf } from "./internal/frames.js"
 import * as HttpServer from "./internal/httpServer.js"
+import { inTurn, type Peer, perform } from "./internal/perform.js"
 import * as Watched from "./internal/watched.js"
 
 /**
@@ -60,10 +61,12 @@ export type Scripted<A> = A | ReadonlyArray<Timed<A>> | ((request: HttpRequest) 
  *
  * - `send`: a frame with this JSON; `raw`: one with this text; `binary`: a binary frame of these bytes, of a
  *   text its UTF-8
- * - `close`: closes with this code
- * - `drop`: cuts the TCP connection
+ * - `drip`: a frame with this text, byte by byte, with `pause` after each
+ * - `torn`: the first half of a frame with this text; then the connection is cut
+ * - `close`: closes with this code; 1006, which is none, ends the TCP connection without a close frame
+ * - `drop`: cuts the TCP connection by a reset (RST)
  * - `hang`: nothing
- * - `stall`: reads no more from the connection, so that not even its close is noticed
+ * - `stall`: reads no more from the connection, so that not even its close is noticed, and answers no ping
  * - `delay`: waits, then does as `reply` says; frames that come meanwhile wait their turn
  * - `many`: all of these in order
  *
@@ -74,6 +77,8 @@ export type Reply =
   | { readonly send: Json.Json }
   | { readonly raw: string }
   | { readonly binary: string | Uint8Array }
+  | { readonly drip: string; readonly pause?: Duration.DurationInput }
+  | { readonly torn: string }
   | { readonly close: number; readonly reason?: string }
   | { readonly drop: true }
   | { readonly hang: true }
@@ -84,7 +89,7 @@ export type Reply =
 /**
  * What becomes of a handshake.
  *
- * - an `Answer` with a `status`, `hang` or `drop`: it is not completed, but answered so
+ * - an `Answer` with a `status`, `hang`, `stall` or `drop`: it is not completed, but answered so
  * - `accept`: completed, and the opening `state` gets the script's `opened`
  * - `close`: completed, then closed with this code
  * - `error`: completed; the opening `state` gets an error frame with this data
@@ -97,7 +102,8 @@ export type Reply =
  * @category models
  */
 export type Opening =
-  | (Answer & ({ readonly status: number } | { readonly hang: true } | { readonly drop: true }))
+  | (Answer &
+      ({ readonly status: number } | { readonly hang: true } | { readonly stall: true } | { readonly drop: true }))
   | { readonly accept: true }
   | { readonly close: number; readonly reason?: string }
   | { readonly error: Json.JsonObject }
@@ -117,9 +123,11 @@ export interface Frame {
   readonly session: number
   /** Counts the session's frames from 0, without the opening one. */
   readonly index: number
+  /** All of the frame, as it came. */
   readonly text: string
   /** The frame's `type`; empty where it is no JSON object with one. */
   readonly type: string
+  /** The frame's `data`; undefined where it has none. */
   readonly data: Json.Json | undefined
 }
 
@@ -133,6 +141,7 @@ export interface Frame {
 export interface Script {
   /** The answer to `GET /health`: `{"status": "healthy"}` if not given. */
   readonly health?: Scripted<Answer>
+  /** What becomes of handshakes: accepted if not given. */
   readonly ws?: Scripted<Opening>
   /** The data of the reply to the opening `state`: `{episode_id: null, step_count: 0, done: false}` if not given. */
   readonly opened?: Json.Json
@@ -171,9 +180,11 @@ export interface Script {
  * @category models
  */
 export interface Close {
+  /** Which of the container's WebSockets, from 0. */
   readonly session: number
   /** What the client's close frame said: 1005 where it gave no code, 1006 where there was no close frame. */
   readonly code: number
+  /** What it said beside the code; empty where it said nothing. */
   readonly reason: string
 }
 
@@ -186,13 +197,17 @@ export interface Close {
 export interface Seen {
   /** All HTTP requests but handshakes. */
   readonly requests: ReadonlyArray<HttpRequest>
+  /** Those for `GET /health`. */
   readonly healthRequests: number
+  /** All handshakes, those that were refused too. */
   readonly handshakes: ReadonlyArray<HttpRequest>
   /** All frames after the opening ones, of all sessions in the order in which they came. */
   readonly frames: ReadonlyArray<Frame>
+  /** How WebSockets ended, in order. */
   readonly closes: ReadonlyArray<Close>
   /** Sessions whose opening `state` was answered with `opened`. */
   readonly sessions: number
+  /** How many pings came, over all WebSockets. */
   readonly pings: number
   /** Requests that have no answer yet and whose client still waits. */
   readonly pendingRequests: number
@@ -203,12 +218,15 @@ export interface Seen {
 }
 
 /**
+ * A container that is being served, and what it has seen.
+ *
  * @since 0.1.0
  * @category models
  */
 export interface ScriptedContainer {
   /** The base URL, with the prefix. */
   readonly url: string
+  /** All that it has seen so far. */
   readonly seen: Effect.Effect<Seen>
   /** Completes as soon as the container has seen what `holds` asks for; it is asked after every event. */
   readonly awaitSeen: (holds: (seen: Seen) => boolean) => Effect.Effect<Seen>
@@ -246,9 +264,9 @@ export const make = (script: Script = {}): Effect.Effect<ScriptedContainer, neve
     const closes: Array<Close> = []
     const counts = { healthRequests: 0, sessions: 0, pings: 0, pendingRequests: 0, pendingHandshakes: 0 }
     /** Those that are open. */
-    const sockets = new Set<WebSocket>()
+    const sockets = new Set<Peer>()
     /** Those of them that hold the container. */
-    const holding = new Set<WebSocket>()
+    const holding = new Set<Peer>()
     let accepted = 0
     const look = (): Seen => ({ ...counts, requests, handshakes, frames, closes, openSockets: sockets.size })
     const seen = Effect.sync(
@@ -337,11 +355,13 @@ export const make = (script: Script = {}): Effect.Effect<ScriptedContainer, neve
           const later = opening.opening
           return Effect.flatMap(Effect.sleep(opening.delay), () => open(later))
         }
-        if ("status" in opening || "hang" in opening || "drop" in opening) return HttpServer.refuse(incoming, opening)
+        if ("status" in opening || "hang" in opening || "stall" in opening || "drop" in opening) {
+          return HttpServer.refuse(incoming, opening)
+        }
         return Effect.sync(() =>
           webSockets.handleUpgrade(incoming, socket, head, (webSocket) => {
             settled()
-            converse(webSocket, opening)
+            converse({ webSocket, socket, close: (code, reason) => webSocket.close(code, reason) }, opening)
           })
         )
       }
@@ -355,11 +375,12 @@ export const make = (script: Script = {}): Effect.Effect<ScriptedContainer, neve
       )
     }
 
-    const converse = (webSocket: WebSocket, opening: Accepted): void => {
+    const converse = (peer: Peer, opening: Accepted): void => {
+      const { webSocket } = peer
       const session = accepted++
       const full = current.capacity !== undefined && holding.size >= current.capacity
-      sockets.add(webSocket)
-      if (!full) holding.add(webSocket)
+      sockets.add(peer)
+      if (!full) holding.add(peer)
       const unasked = full ? atCapacity : unaskedOf(opening)
       const act = inTurn(server.run)
       let opens = true
@@ -384,7 +405,7 @@ export const make = (script: Script = {}): Effect.Effect<ScriptedContainer, neve
           opens = false
           // One that was turned away may have sent it before it knew.
           if ("silent" in opening || webSocket.readyState !== webSocket.OPEN) return
-          act(perform(webSocket, type === "state" ? openingReply() : noOpening))
+          act(perform(peer, type === "state" ? openingReply() : noOpening))
           return
         }
         const frame: Frame = { session, index: index++, text, type, data }
@@ -393,8 +414,8 @@ export const make = (script: Script = {}): Effect.Effect<ScriptedContainer, neve
         if ("silent" in opening) return
         act(
           Effect.catchAllDefect(
-            Effect.flatMap(reply(frame), (made) => perform(webSocket, made)),
-            (defect) => perform(webSocket, errorFrame("SCRIPT_FAILED", Cause.pretty(Cause.die(defect))))
+            Effect.flatMap(reply(frame), (made) => perform(peer, made)),
+            (defect) => perform(peer, errorFrame("SCRIPT_FAILED", Cause.pretty(Cause.die(defect))))
           )
         )
       }
@@ -404,12 +425,12 @@ export const make = (script: Script = {}): Effect.Effect<ScriptedContainer, neve
       webSocket.on("ping", () => count("pings"))
       webSocket.on("message", (data) => receive(data.toString()))
       webSocket.on("close", (code, reason) => {
-        sockets.delete(webSocket)
-        holding.delete(webSocket)
+        sockets.delete(peer)
+        holding.delete(peer)
         closes.push({ session, code, reason: reason.toString("utf8") })
         changed()
       })
-      if (unasked !== undefined) act(perform(webSocket, unasked))
+      if (unasked !== undefined) act(perform(peer, unasked))
       changed()
     }
 
@@ -439,7 +460,7 @@ export const make = (script: Script = {}): Effect.Effect<ScriptedContainer, neve
         }),
       push: (reply) =>
         Effect.withClock(
-          Effect.forEach(Array.from(sockets), (webSocket) => perform(webSocket, reply), { discard: true }),
+          Effect.forEach(Array.from(sockets), (peer) => perform(peer, reply), { discard: true }),
           clock
         ),
       stop: server.stop,
@@ -453,37 +474,6 @@ const unaskedOf = (opening: Accepted): Reply | undefined => {
   if ("unasked" in opening) return opening.unasked
   return "close" in opening ? opening : undefined
 }
-
-/** Runs one effect after the other, also where one takes its time. */
-const inTurn = (run: (effect: Effect.Effect<void>) => void): ((effect: Effect.Effect<void>) => void) => {
-  const waiting: Array<Effect.Effect<void>> = []
-  let busy = false
-  const next = (): void => {
-    const effect = waiting.shift()
-    busy = effect !== undefined
-    if (effect !== undefined) run(Effect.ensuring(effect, Effect.sync(next)))
-  }
-  return (effect) => {
-    waiting.push(effect)
-    if (!busy) next()
-  }
-}
-
-const perform = (webSocket: WebSocket, reply: Reply): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    if ("reply" in reply) return Effect.delay(perform(webSocket, reply.reply), reply.delay)
-    if ("many" in reply) return Effect.forEach(reply.many, (one) => perform(webSocket, one), { discard: true })
-    // Where the client has left, `ws` tells a send's callback so; there is nobody left to answer.
-    if ("send" in reply) webSocket.send(Json.stringify(reply.send), ignore)
-    else if ("raw" in reply) webSocket.send(reply.raw, ignore)
-    else if ("binary" in reply) webSocket.send(Buffer.from(reply.binary), { binary: true }, ignore)
-    else if ("close" in reply) webSocket.close(reply.close, reply.reason)
-    else if ("drop" in reply) webSocket.terminate()
-    else if ("stall" in reply) webSocket.pause()
-    return Effect.void
-  })
-
-const ignore = (): void => {}
 
 /** What the container answers by itself, the health apart. */
 const ownAnswer = (script: Script, route: string, request: HttpRequest): Answer => {

@@ -15,6 +15,8 @@ import * as Option from "effect/Option"
 import { missing } from "./internal/answers.js"
 
 /**
+ * What a catalog of values has.
+ *
  * @since 0.1.0
  * @category models
  */

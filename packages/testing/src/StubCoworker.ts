@@ -23,17 +23,18 @@ export const canned = (
 ): Layer.Layer<Coworker.Coworker> =>
   Layer.sync(Coworker.Coworker, () => {
     const complete = answering("Coworker.complete", texts)
-    return { complete, answerCoworkers: Coworker.answeringWith(complete) }
+    return { model: "stub", complete, answerCoworkers: Coworker.answeringWith(complete) }
   })
 
 /**
- * A Coworker of the methods that a test gives. Any other dies with its name.
+ * A Coworker of the members that a test gives. Any other method dies with its name; the model's name is `stub`.
  *
  * @since 0.1.0
  * @category layers
  */
 export const layer = (given: Partial<Context.Tag.Service<Coworker.Coworker>> = {}): Layer.Layer<Coworker.Coworker> =>
   Layer.succeed(Coworker.Coworker, {
+    model: "stub",
     complete: () => missing("Coworker.complete"),
     answerCoworkers: () => missing("Coworker.answerCoworkers"),
     ...given

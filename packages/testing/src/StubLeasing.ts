@@ -18,10 +18,13 @@ import * as Watched from "./internal/watched.js"
 import * as StubSession from "./StubSession.js"
 
 /**
+ * A pool of scripted containers, and who holds them.
+ *
  * @since 0.1.0
  * @category models
  */
 export interface StubLeasing {
+  /** A `Leasing` of this pool. */
   readonly layer: Layer.Layer<Leasing.Leasing>
   /** The containers' URLs, in the order of their scripts. */
   readonly urls: ReadonlyArray<string>

@@ -72,14 +72,18 @@ export interface Script {
  */
 export interface Call {
   readonly type: Protocol.RequestType
+  /** Undefined where the frame has none. */
   readonly data: Json.Json | undefined
 }
 
 /**
+ * A session with a scripted env, and what it sent.
+ *
  * @since 0.1.0
  * @category models
  */
 export interface StubSession {
+  /** The session, to be played on. */
   readonly session: Session.Service
   /** All that was sent so far. */
   readonly calls: Effect.Effect<ReadonlyArray<Call>>
@@ -107,7 +111,8 @@ export const make = (script: Script): Effect.Effect<StubSession, never, Scope.Sc
   })
 
 /**
- * A session of the methods that a test gives. Any other dies with its name.
+ * A session of the methods that a test gives. Any other dies with its name; `hasSubmit`, `show` and
+ * `prompt`, which are no effects, are Miroir's.
  *
  * @since 0.1.0
  * @category constructors
@@ -122,6 +127,9 @@ export const of = (given: Partial<Session.Service> = {}): Session.Service => ({
   coworkerReply: () => missing("Session.coworkerReply"),
   state: missing("Session.state"),
   finish: missing("Session.finish"),
+  hasSubmit: Dialect.miroir.hasSubmit,
+  show: Dialect.miroir.show,
+  prompt: Dialect.miroir.prompt,
   broken: missing("Session.broken"),
   ...given
 })
@@ -186,6 +194,8 @@ const envOf = (
         }))
       case "record":
         return record({ episodeId: text(data.episode_id) })
+      case "mcp":
+        return missing("Session.mcp")
     }
   }
 }

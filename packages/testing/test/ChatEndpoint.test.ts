@@ -43,7 +43,7 @@ it.scoped("answers one after the other as the list says, and records what was as
     assert.deepStrictEqual(yield* ask, { status: 429, body: '{"error":{}}', whole: true })
     assert.deepStrictEqual(yield* ask, { status: 200, body: "{", whole: true })
     assert.deepStrictEqual(yield* ask, { status: 200, body: "01234", whole: false })
-    assert.strictEqual(yield* Effect.flip(ask), "socket hang up")
+    assert.strictEqual(yield* Effect.flip(ask), "read ECONNRESET")
     assert.deepStrictEqual(JSON.parse((yield* ask).body), completion(6, { role: "assistant", content: "" }, "stop"))
     const hanging = yield* Effect.fork(ask)
     const requests = yield* endpoint.awaitRequests(8)
@@ -78,5 +78,55 @@ it.scoped("a function answers from the request; a key is asked for; elsewhere is
         [null, "hm"]
       ]
     )
+  })
+)
+
+it.scoped("calls tools, has a choice and a usage as they are given, and lets bodies drip", () =>
+  Effect.gen(function* () {
+    const usage = { prompt_tokens: 3, completion_tokens: 4 }
+    const choice = { message: null, finish_reason: "abort" }
+    const endpoint = yield* ChatEndpoint.make({
+      answers: [
+        {
+          calls: [{ tool: "a" }, { tool: "b", args: { n: 2n ** 64n }, id: "x" }, { tool: "c", args: "{", id: null }],
+          usage
+        },
+        { choice, usage: null },
+        { raw: '{"drip": 1}', blanks: 3, drip: "1 millis" },
+        { raw: "0123456789", drip: "1 millis", cut: true },
+        { raw: "0123456789", drip: "1 hours" }
+      ]
+    })
+    const url = `${endpoint.url}/chat/completions`
+    const calling = JSON.parse((yield* post(url, "{}")).body)
+    const called = (name: string, args: string, id: object = {}) => ({
+      ...id,
+      type: "function",
+      function: { name, arguments: args }
+    })
+    assert.deepStrictEqual(calling.choices, [
+      {
+        index: 0,
+        message: {
+          role: "assistant",
+          content: null,
+          tool_calls: [
+            called("a", "{}", { id: "call_0_0" }),
+            called("b", '{"n":18446744073709551616}', { id: "x" }),
+            called("c", "{")
+          ]
+        },
+        finish_reason: "tool_calls",
+        logprobs: null
+      }
+    ])
+    assert.deepStrictEqual(calling.usage, usage)
+    assert.deepInclude(JSON.parse((yield* post(url, "{}")).body), { choices: [choice], usage: null })
+    assert.deepStrictEqual(yield* post(url, "{}"), { status: 200, body: '\n\n\n{"drip": 1}', whole: true })
+    assert.deepStrictEqual(yield* post(url, "{}"), { status: 200, body: "01234", whole: false })
+    const dripping = yield* Effect.fork(post(url, "{}"))
+    yield* endpoint.awaitRequests(5)
+    yield* Fiber.interrupt(dripping)
+    yield* endpoint.awaitIdle
   })
 )

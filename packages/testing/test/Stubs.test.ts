@@ -1,22 +1,34 @@
-/** A pipeline on stubs alone: no network, no file, no time. */
+/** A pipeline on stubs alone: no network, no time, and no files but those that a run keeps its place by. */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as NodeContext from "@effect/platform-node/NodeContext"
 import { assert, describe, it } from "@effect/vitest"
+import * as Calibration from "@miroir-effect/core/Calibration"
 import * as Catalog from "@miroir-effect/core/Catalog"
 import * as Coworker from "@miroir-effect/core/Coworker"
 import { EpisodeRecord } from "@miroir-effect/core/EpisodeRecord"
 import * as Leasing from "@miroir-effect/core/Leasing"
-import { ConnectionLost, CoworkerFailed, EnvError, PolicyFailed } from "@miroir-effect/core/MiroirError"
+import { ConnectionLost, CoworkerFailed, EnvError, InvalidUrls, PolicyFailed } from "@miroir-effect/core/MiroirError"
 import * as Policy from "@miroir-effect/core/Policy"
+import * as Protocol from "@miroir-effect/core/Protocol"
 import * as Rollout from "@miroir-effect/core/Rollout"
 import * as Session from "@miroir-effect/core/Session"
+import * as SessionExchange from "@miroir-effect/core/SessionExchange"
+import * as Tally from "@miroir-effect/core/Tally"
 import * as Traces from "@miroir-effect/core/Traces"
+import * as Transport from "@miroir-effect/core/Transport"
+import * as StubCalibration from "@miroir-effect/testing/StubCalibration"
 import * as StubCatalog from "@miroir-effect/testing/StubCatalog"
 import * as StubCoworker from "@miroir-effect/testing/StubCoworker"
 import * as StubLeasing from "@miroir-effect/testing/StubLeasing"
 import * as StubPolicy from "@miroir-effect/testing/StubPolicy"
+import * as StubRollout from "@miroir-effect/testing/StubRollout"
 import * as StubSession from "@miroir-effect/testing/StubSession"
+import * as StubSessionExchange from "@miroir-effect/testing/StubSessionExchange"
 import * as StubTraces from "@miroir-effect/testing/StubTraces"
+import * as StubTransport from "@miroir-effect/testing/StubTransport"
 import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
+import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -30,6 +42,8 @@ import * as TestClock from "effect/TestClock"
 const url = "http://stub.invalid"
 const task = { id: "t1", task_hash: "h1", instruction: "go", coworkers: ["ana"] }
 const graded = { task_id: "t1", reward: 1, metadata: { task_hash: "h1", success: true } }
+const base = { href: url, userinfo: Option.none() }
+const plan = { tasks: [task], urls: [url], traces: "f" }
 const turn = { coworker: "ana", messages: [{ role: "user", content: "Is it signed?" }] }
 
 /** The defect that an effect dies of. */
@@ -38,8 +52,9 @@ const death = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<string, n
     Exit.isFailure(exit) ? Option.match(Cause.dieOption(exit.cause), { onNone: () => "", onSome: String }) : ""
   )
 
-it.effect("rolls out, saves and tallies on stubs alone", () =>
+it.scoped("rolls out, saves and tallies on stubs alone", () =>
   Effect.gen(function* () {
+    const folder = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
     const pool = yield* StubLeasing.make([
       {
         reset: ({ taskId }) => ({ task: taskId }),
@@ -60,13 +75,18 @@ it.effect("rolls out, saves and tallies on stubs alone", () =>
     )
     yield* Effect.gen(function* () {
       const { run } = yield* Rollout.Rollout
-      const events = yield* Stream.runCollect(run({ tasks: [task], urls: pool.urls, rollouts: 2, traces: "traces" }))
+      const events = yield* Stream.runCollect(run({ tasks: [task], urls: pool.urls, rollouts: 2, traces: folder }))
       assert.deepStrictEqual(
         Chunk.toReadonlyArray(events).map(({ _tag }) => _tag),
-        ["Leased", "Started", "Saved", "Started", "Saved"]
+        [
+          "Began",
+          "Leased",
+          ...Array(2).fill(["Started", "Spoke", "Stepped", "Spoke", "Stepped", "Saved"]).flat(),
+          "Released"
+        ]
       )
       const traces = yield* Traces.Traces
-      const tally = yield* traces.tally("traces")
+      const tally = yield* traces.tally(folder)
       assert.deepStrictEqual(
         Array.from(tally.tasks, ([id, { graded, successes, taskHashes }]) => ({ id, graded, successes, taskHashes })),
         [{ id: "t1", graded: 2, successes: 2, taskHashes: ["h1"] }]
@@ -85,21 +105,27 @@ it.effect("rolls out, saves and tallies on stubs alone", () =>
       JSON.stringify(calls[1]?.data, (_, value) => (typeof value === "bigint" ? `${value}` : value)),
       `${2n ** 60n}`
     )
-  })
+  }).pipe(Effect.provide(NodeContext.layer))
 )
 
 describe("what a test did not give dies with its name", () => {
   const session = StubSession.of({ url: "http://given.invalid" })
+  const calibrating = <A, E>(use: (calibration: Context.Tag.Service<Calibration.Calibration>) => Effect.Effect<A, E>) =>
+    Effect.flatMap(Calibration.Calibration, use)
   const called = (
     effect: Effect.Effect<
       unknown,
       unknown,
+      | Calibration.Calibration
       | Catalog.Catalog
       | Coworker.Coworker
       | Leasing.Leasing
       | Policy.Policy
+      | Rollout.Rollout
       | Session.Session
+      | SessionExchange.SessionExchange
       | Traces.Traces
+      | Transport.Transport
       | Scope.Scope
     >
   ) => effect
@@ -112,6 +138,18 @@ describe("what a test did not give dies with its name", () => {
     ["Session.state", Effect.flatMap(Session.Session, ({ state }) => state)],
     ["Session.finish", session.finish],
     ["Session.broken", session.broken],
+    ["Transport.open", Effect.flatMap(Transport.Transport, ({ open }) => open(base, Option.none()))],
+    ["SessionExchange.open", Effect.flatMap(SessionExchange.SessionExchange, ({ open }) => open(base, Option.none()))],
+    ["Leasing.stats", Effect.flatMap(Leasing.Leasing, ({ stats }) => stats)],
+    ["Calibration.calibrate", calibrating(({ calibrate }) => calibrate({ traces: "f", model: "m" }))],
+    [
+      "Calibration.write",
+      calibrating(({ write }) => write("f", { model: "m", k: 1, tasks: new Map(), tellsSuccess: true }))
+    ],
+    ["Calibration.read", calibrating(({ read }) => read("f"))],
+    ["Calibration.select", calibrating(({ select }) => select([task], "f"))],
+    ["Rollout.run", Effect.flatMap(Rollout.Rollout, ({ run }) => Stream.runDrain(run(plan)))],
+    ["Rollout.preview", Effect.flatMap(Rollout.Rollout, ({ preview }) => preview(plan))],
     ["Leasing.lease", Effect.flatMap(Leasing.Leasing, ({ lease }) => lease({ urls: [], waitBusy: true }))],
     ["Coworker.complete", Effect.flatMap(Coworker.Coworker, ({ complete }) => complete([]))],
     ["Coworker.answerCoworkers", Effect.flatMap(Coworker.Coworker, ({ answerCoworkers }) => answerCoworkers(session))],
@@ -128,17 +166,24 @@ describe("what a test did not give dies with its name", () => {
     ],
     ["Traces.read", Effect.flatMap(Traces.Traces, ({ read }) => Stream.runDrain(read("f")))],
     ["Traces.tally", Effect.flatMap(Traces.Traces, ({ tally }) => tally("f"))],
-    ["Policy.next", Effect.flatMap(Policy.Policy, ({ next }) => next({ task, attempt: 0, messages: [], tools: [] }))]
+    [
+      "Policy.next",
+      Effect.flatMap(Policy.Policy, ({ next }) => next({ task, rollout: 0, attempt: 1, messages: [], tools: [] }))
+    ]
   ]
   it.scoped.each(cases)("%s", ([name, effect]) =>
     Effect.gen(function* () {
       const dying = Layer.mergeAll(
+        StubTransport.layer(),
+        StubSessionExchange.layer(),
         StubSession.layer(),
         StubLeasing.layer(),
         StubCoworker.layer(),
         StubCatalog.layer(),
         StubTraces.layer(),
-        StubPolicy.layer()
+        StubPolicy.layer(),
+        StubRollout.layer(),
+        StubCalibration.layer()
       )
       assert.include(yield* death(Effect.provide(effect, dying)), `${name} was called, but`)
     })
@@ -295,8 +340,8 @@ it.effect("canned texts, catalogs and traces fail as the real ones", () =>
     assert.strictEqual((yield* Effect.flip(Stream.runDrain(traces.read("b")))).code, "TRACES")
 
     const { model, next } = yield* Policy.Policy
-    const moment = { task, attempt: 0, messages: [], tools: [] }
-    assert.deepStrictEqual([model, yield* next(moment)], ["m", { role: "assistant", content: "hm" }])
+    const moment = { task, rollout: 0, attempt: 1, messages: [], tools: [] }
+    assert.deepStrictEqual([model, yield* next(moment)], ["m", { message: { role: "assistant", content: "hm" } }])
     assert.strictEqual((yield* Effect.flip(next(moment)))._tag, "PolicyFailed")
   }).pipe(
     Effect.provide([
@@ -305,5 +350,104 @@ it.effect("canned texts, catalogs and traces fail as the real ones", () =>
       StubTraces.memory,
       StubPolicy.canned([{ role: "assistant", content: "hm" }, new PolicyFailed({ model: "m", reason: "down" })], "m")
     ])
+  )
+)
+
+describe("exchanges", () => {
+  const state = { request: Protocol.state, decode: ({ data }: Protocol.Reply) => Protocol.decodeState(data) }
+
+  it.scoped.each([
+    [
+      "frames",
+      SessionExchange.layer.pipe(
+        Layer.provide(
+          StubTransport.canned(({ text, url }) =>
+            text === Protocol.state.text
+              ? `{"type":"state","data":{"at":"${url}"}}`
+              : new ConnectionLost({ url, reason: "cut" })
+          )
+        )
+      )
+    ],
+    [
+      "data",
+      StubSessionExchange.canned(({ type, url }) =>
+        type === "state" ? { at: url } : new ConnectionLost({ url, reason: "cut" })
+      )
+    ]
+  ] as const)("are answered with canned %s, and lost where those say so, or with the scope", ([, layer]) =>
+    Effect.gen(function* () {
+      const { open } = yield* SessionExchange.SessionExchange
+      const exchange = yield* open(base, Option.none())
+      assert.deepStrictEqual(yield* exchange.ask(state), { at: url })
+      const lost = yield* Effect.flip(exchange.ask({ ...state, request: Protocol.coworkers }))
+      assert.deepInclude({ ...lost }, { _tag: "ConnectionLost", reason: "cut" })
+      assert.deepStrictEqual(yield* Effect.flip(exchange.ask(state)), lost)
+      const closed = yield* Effect.scoped(open(base, Option.none()))
+      assert.strictEqual((yield* Effect.flip(closed.ask(state))).code, "CONNECTION_LOST")
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scoped("say what a test gave no answer for", () =>
+    Effect.gen(function* () {
+      const asked = Effect.flatMap(SessionExchange.SessionExchange, ({ open }) =>
+        Effect.flatMap(open(base, Option.none()), ({ ask }) => Effect.zipRight(ask(state), ask(state)))
+      )
+      const onData = Effect.provide(asked, StubSessionExchange.canned([{}]))
+      assert.match(yield* death(onData), /SessionExchange\.ask was called more often than the 1 times/)
+      const onFrames = Effect.provide(
+        asked,
+        Layer.provide(SessionExchange.layer, StubTransport.canned(['{"type":"state","data":{}}']))
+      )
+      assert.match((yield* Effect.flip(onFrames)).message, /Connection\.send was called more often than the 1 times/)
+    })
+  )
+})
+
+it.effect("canned rollouts are a stream of their events, up to one that fails", () =>
+  Effect.gen(function* () {
+    const { run } = yield* Rollout.Rollout
+    const seen: Array<string> = []
+    const ended = Stream.runForEach(run(plan), (event) => Effect.sync(() => seen.push(event._tag)))
+    assert.strictEqual((yield* Effect.flip(ended)).code, "INVALID_URLS")
+    assert.deepStrictEqual(seen, ["Leased", "Released"])
+  }).pipe(
+    Effect.provide(
+      StubRollout.canned(({ urls = [] }) => [
+        ...urls.map((url) => ({ _tag: "Leased", url }) as const),
+        Effect.succeed({ _tag: "Released", url }),
+        new InvalidUrls({}),
+        { _tag: "Leased", url }
+      ])
+    )
+  )
+)
+
+it.effect("calibrations in memory are real ones, of the traces that there are", () =>
+  Effect.gen(function* () {
+    const { calibrate, read, select, write } = yield* Calibration.Calibration
+    const result = yield* calibrate({ traces: "traces", model: "m" })
+    assert.deepInclude(result.tasks.get("t1"), { class: "learnable", "pass@1": 0.5 })
+    yield* write("c.json", result)
+    assert.deepStrictEqual(yield* read("c.json"), result)
+    assert.deepStrictEqual(yield* select([task], "c.json"), [task])
+    assert.strictEqual((yield* Effect.flip(select([task], result, ["solved"])))._tag, "NoTaskKept")
+    assert.strictEqual((yield* Effect.flip(select([task], "d.json")))._tag, "CalibrationFileError")
+    assert.strictEqual((yield* Effect.flip(select([task], "d.json", [])))._tag, "UnknownClass")
+    assert.strictEqual((yield* Effect.flip(calibrate({ traces: "traces", model: "m", k: 0 })))._tag, "InvalidK")
+  }).pipe(
+    Effect.provide(
+      Layer.provide(
+        StubCalibration.memory,
+        StubTraces.layer({
+          tally: () =>
+            Effect.succeed(
+              Tally.fromOutcomes(
+                [1, 0].map((reward) => ({ taskId: "t1", taskHash: "h1", reward, success: reward === 1, harm: false }))
+              )
+            )
+        })
+      )
+    )
   )
 )

@@ -28,6 +28,38 @@ export const add = (one: Binary, other: Binary): Binary => {
   return { mantissa: aligned(one) + aligned(other), exponent }
 }
 
+/** The splitter of Dekker's product: a double's upper half comes out of a multiplication with it. */
+const splitter = 2 ** 27 + 1
+
+/** What rounding took from a product of two doubles, exactly where nothing over- or underflows (Dekker, 1971). */
+export const productError = (one: number, other: number, product: number): number => {
+  const split = splitter * one
+  const high = split - (split - one)
+  const low = one - high
+  const otherSplit = splitter * other
+  const otherHigh = otherSplit - (otherSplit - other)
+  const otherLow = other - otherHigh
+  return low * otherLow - (product - high * otherHigh - low * otherHigh - high * otherLow)
+}
+
+/** `(high + low) / divisor` rounded once, where `low` is much smaller than `high`; NaN where that is not certain. */
+export const quotient = (high: number, low: number, divisor: number): number => {
+  const rough = high / divisor
+  const back = rough * divisor
+  const correction = (high - back - productError(rough, divisor, back) + low) / divisor
+  return certain(rough, correction)
+}
+
+/**
+ * `high + low` rounded once, where `low` is much smaller than `high` and itself rounded; NaN in the seldom case that another
+ * double could be the nearest if `low` were a little larger or smaller.
+ */
+export const certain = (high: number, low: number): number => {
+  const value = high + low
+  const taken = low - (value - high)
+  return value + taken * (1 + 2 ** -12) === value ? value : Number.NaN
+}
+
 const bitLength = (value: bigint): number => {
   const hex = value.toString(16)
   return hex.length * 4 - (Math.clz32(Number.parseInt(hex.charAt(0), 16)) - 28)

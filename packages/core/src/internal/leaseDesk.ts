@@ -4,7 +4,8 @@
  * starts, and hears of its end. All of it happens in plain synchronous steps, so
  * that between two of them these hold:
  *
- * 1. A container is idle, being opened, or held: never two sessions of ours on one.
+ * 1. A container is idle, being opened, or held: never two sessions of ours on one. One that grants several sessions is so
+ *    many containers here.
  * 2. A session that is ours goes to the first waiter whose list and token fit it, whoever's sake it was opened for;
  *    where none fits it is closed.
  * 3. A door (a container and a token) is watched, that is asked for its health about once a second, for as long as
@@ -28,14 +29,17 @@ import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
 import * as FiberSet from "effect/FiberSet"
+import { constVoid } from "effect/Function"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
+import { PCGRandom } from "effect/Utils"
 import type * as BaseUrl from "../BaseUrl.js"
 import { type ConnectionFailed, type EnvError, NoFreeContainer } from "../MiroirError.js"
 import type * as Session from "../Session.js"
 import type { Health } from "./http.js"
+import type * as Timers from "./timers.js"
 
 /** Why a container could not be made ours. */
 export type Verdict =
@@ -65,6 +69,11 @@ export interface Settings {
   readonly maxHandshakes: number
 }
 
+/** A container's base URL and, where it grants several sessions, which of them: from 0, which it is if not said. */
+export interface Place extends BaseUrl.BaseUrl {
+  readonly place?: number
+}
+
 /** How the desk acts on the world. */
 export interface Hands {
   readonly probe: (base: BaseUrl.BaseUrl, token: Token) => Effect.Effect<Health>
@@ -79,18 +88,18 @@ export interface Grant {
 }
 
 interface Container {
-  readonly href: string
+  readonly id: string
   readonly doors: Set<Door>
   state: "idle" | "opening" | "held"
   /** Set once a session of ours has closed: how often it was tried since. It is then worth trying without a probe. */
   released: number | undefined
   /** Waits to try again what was released and is still busy. */
-  retry: Fiber.RuntimeFiber<void> | undefined
+  retry: Timers.Cancel | undefined
 }
 
 interface Door {
   readonly container: Container
-  readonly base: BaseUrl.BaseUrl
+  readonly base: Place
   readonly token: Token
   readonly key: string
   readonly waiters: Set<Waiter>
@@ -99,7 +108,7 @@ interface Door {
   probe: Fiber.RuntimeFiber<void> | undefined
   /** Whether a probe came to nothing, since the container was being opened meanwhile. */
   missed: boolean
-  watch: Fiber.RuntimeFiber<void> | undefined
+  watch: Timers.Cancel | undefined
   opening: Opening | undefined
 }
 
@@ -112,13 +121,13 @@ interface Opening {
   slow: boolean
   fiber: Fiber.RuntimeFiber<void> | undefined
   /** Until it is slow. */
-  timer: Fiber.RuntimeFiber<void> | undefined
+  timer: Timers.Cancel
 }
 
 /** What a caller says who comes to wait. */
 interface Request {
   /** The first of them are tried first. */
-  readonly bases: ReadonlyArray<BaseUrl.BaseUrl>
+  readonly bases: ReadonlyArray<Place>
   readonly token: Token
   readonly waitBusy: boolean
   /** Milliseconds of the Clock. */
@@ -128,16 +137,20 @@ interface Request {
 }
 
 export interface Waiter extends Omit<Request, "bases"> {
-  /** By the containers' URLs; those that were not tried yet first. */
+  /** By the containers' ids; those that were not tried yet first. */
   readonly doors: Map<string, Door>
-  /** What the doors have told since the waiter came; a door that may yet open has no verdict. */
+  /** Doors that have told nothing since the waiter came, or may yet open. */
+  readonly unheard: Set<Door>
+  /** What the others have told, but for those that are leased: these are nearly all, wherever many wait. */
   readonly told: Map<Door, Verdict>
   /** Doors that were tried in vain since: what they told stands, even where their health says again that they are free. */
   readonly tried: Set<Door>
   readonly openings: Set<Opening>
   readonly settled: Deferred.Deferred<Grant, NoFreeContainer | ConnectionFailed | EnvError>
-  /** Done once every door has told something. */
-  readonly heardAll: Deferred.Deferred<void>
+  /** Whether every door has told something. */
+  heardAll: boolean
+  /** Whether it fails as soon as that is so. */
+  hurried: boolean
   grant: Grant | undefined
 }
 
@@ -145,11 +158,13 @@ interface Desk {
   /** Begins to wait. */
   readonly join: (request: Request) => Waiter
   /** Changes a waiter's list. */
-  readonly relist: (waiter: Waiter, bases: ReadonlyArray<BaseUrl.BaseUrl>) => void
+  readonly relist: (waiter: Waiter, bases: ReadonlyArray<Place>) => void
   /** Ends the waiting, and gives what the waiter was granted, if anything. */
   readonly leave: (waiter: Waiter) => Grant | undefined
-  /** Why the waiter has nothing yet. */
-  readonly reason: (waiter: Waiter) => NoFreeContainer | ConnectionFailed | EnvError
+  /** Fails the waiter as soon as every door has told something. */
+  readonly hurry: (waiter: Waiter) => void
+  /** Fails the waiter, who has waited for as long as he would. */
+  readonly giveUp: (waiter: Waiter) => void
   /** Grants a session to who waits for it, at once; where nobody does, the effect closes it. */
   readonly grantOn: (grant: Grant) => Effect.Effect<void>
   /** Closes a session, and hands its container on. */
@@ -171,8 +186,10 @@ export interface Stats {
   readonly handOvers: number
 }
 
-export const make = Effect.fnUntraced(function* (settings: Settings, { open, probe }: Hands) {
+export const make = Effect.fnUntraced(function* (settings: Settings, { open, probe }: Hands, timers: Timers.Timers) {
   const fork = yield* FiberSet.makeRuntime<never, void, never>()
+  /** For jitter. */
+  const random = new PCGRandom(yield* Random.nextInt)
   /**
    * Starts an effect, which does not run before the step is over that starts it. `then` is run in any case, also where
    * the effect was interrupted before it began.
@@ -213,32 +230,29 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
   const doors = new Map<string, Door>()
   /** Doors to be asked as soon as a probe's place is free. */
   const unasked = new Set<Door>()
-  /** When the probes under way have to be over, in milliseconds of the Clock: the first ones first. */
-  const due = new Map<Door, number>()
   /** Doors whose probe is broken off since its time is up. */
   const late = new Set<Door>()
-  let sweeper: Fiber.RuntimeFiber<void> | undefined
-  const clock = yield* Effect.clock
   const counts = { held: 0, opening: 0, probing: 0, probes: 0, handOvers: 0 }
   /** Whether a waiter who might have tried had to wait, for a handshake's place or a pause. */
   let isCrowded = false
   /** After an opening, until the next one may begin. */
-  let pause: Fiber.RuntimeFiber<void> | undefined
+  let pause: Timers.Cancel | undefined
 
   // Doors
 
-  const doorOf = (base: BaseUrl.BaseUrl, token: Token): Door => {
+  const doorOf = (base: Place, token: Token): Door => {
     const key = keyOf(base, token)
     const known = doors.get(key)
     if (known !== undefined) return known
-    const container = containers.get(base.href) ?? {
-      href: base.href,
+    const id = idOf(base)
+    const container = containers.get(id) ?? {
+      id,
       doors: new Set(),
       state: "idle",
       released: undefined,
       retry: undefined
     }
-    containers.set(base.href, container)
+    containers.set(id, container)
     const door: Door = {
       container,
       base,
@@ -262,15 +276,14 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     if (door.waiters.size > 0 || door.probe !== undefined || door.opening !== undefined) return
     if (doors.get(door.key) === door) doors.delete(door.key)
     container.doors.delete(door)
-    if (container.doors.size === 0 && container.state === "idle") containers.delete(container.href)
+    if (container.doors.size === 0 && container.state === "idle") containers.delete(container.id)
   }
 
-  const watch = (door: Door): Effect.Effect<void> =>
-    Effect.sync(() => ask(door)).pipe(
-      Effect.andThen(Random.nextRange(0.8, 1.2)),
-      Effect.andThen((jitter) => Effect.sleep(Duration.times(settings.roundPause, jitter))),
-      Effect.forever
-    )
+  const watch = (door: Door): void => {
+    ask(door)
+    const jitter = 0.8 + 0.4 * random.number()
+    door.watch = timers.after(Duration.times(settings.roundPause, jitter), () => watch(door))
+  }
 
   const ask = (door: Door): void => {
     const isWanted = door.probe === undefined && door.container.state === "idle" && door.waiters.size > 0
@@ -282,6 +295,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     if (!isWanted) return
     counts.probing++
     door.missed = false
+    let deadline: Timers.Cancel = constVoid
     const counted = Effect.suspend(() => {
       // It may have been taken since: then there is nothing to ask.
       if (door.container.state !== "idle") {
@@ -289,36 +303,25 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
         return Effect.interrupt
       }
       counts.probes++
+      deadline = timers.after(settings.healthTimeout, () => {
+        late.add(door)
+        breakOff(door.probe)
+      })
       return probe(door.base, door.token)
     })
-    door.probe = run(counted, (exit) => Effect.sync(() => asked(door, exit)))
-    due.set(door, clock.unsafeCurrentTimeMillis() + Duration.toMillis(settings.healthTimeout))
-    sweeper ??= run(sweep)
+    door.probe = run(counted, (exit) =>
+      Effect.sync(() => {
+        deadline()
+        asked(door, exit)
+      })
+    )
   }
-
-  /** Breaks off the probes whose time is up: one timer for all of them, since there may be hundreds. */
-  const sweep: Effect.Effect<void> = Effect.suspend(() => {
-    const now = clock.unsafeCurrentTimeMillis()
-    for (const [door, at] of due) {
-      if (at > now) return Effect.sleep(Math.ceil(at - now))
-      due.delete(door)
-      late.add(door)
-      breakOff(door.probe)
-    }
-    // What begins meanwhile is not due before that.
-    return Effect.sleep(settings.healthTimeout)
-  }).pipe(Effect.forever)
 
   /** A probe is over, or was broken off. */
   const asked = (door: Door, exit: Exit.Exit<Health>): void => {
     counts.probing--
     door.probe = undefined
-    due.delete(door)
     const isLate = late.delete(door)
-    if (counts.probing === 0) {
-      interrupt(sweeper)
-      sweeper = undefined
-    }
     if (Exit.isFailure(exit)) {
       if (!Exit.isInterrupted(exit)) die(door, exit.cause)
       else if (isLate && door.container.state === "idle") {
@@ -328,7 +331,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     } else if (door.container.state === "idle") {
       door.free = exit.value === "free"
       if (door.free) {
-        for (const waiter of door.waiters) if (!waiter.tried.has(door)) waiter.told.delete(door)
+        for (const waiter of door.waiters) if (!waiter.tried.has(door)) note(waiter, door, undefined)
         offer(door.container)
       } else tell(door, exit.value === "leased" ? Leased : Unhealthy)
     } else door.missed = true
@@ -353,7 +356,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
   const offer = (container: Container): void => {
     for (const waiter of queue) {
       for (const door of container.doors) {
-        if (waiter.doors.get(container.href) === door && isWorthTrying(door) && mayTry(waiter)) {
+        if (waiter.doors.get(container.id) === door && isWorthTrying(door) && mayTry(waiter)) {
           begin(door, waiter)
           return
         }
@@ -372,9 +375,20 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     }
   }
 
+  /** Writes down what a door told; without a verdict it may yet open. */
+  const note = ({ told, unheard }: Waiter, door: Door, verdict: Verdict | undefined): void => {
+    if (verdict === undefined) unheard.add(door)
+    else unheard.delete(door)
+    if (verdict === undefined || verdict._tag === "Leased") told.delete(door)
+    else told.set(door, verdict)
+  }
+
+  const verdictOf = ({ told, unheard }: Waiter, door: Door): Verdict | undefined =>
+    unheard.has(door) ? undefined : (told.get(door) ?? Leased)
+
   const tell = (door: Door, verdict: Verdict): void => {
     for (const waiter of Array.from(door.waiters)) {
-      waiter.told.set(door, verdict)
+      note(waiter, door, verdict)
       judge(waiter)
     }
   }
@@ -386,8 +400,12 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
 
   /** Fails a waiter for whom there is nothing to wait for. */
   const judge = (waiter: Waiter): void => {
-    if (waiter.told.size < waiter.doors.size) return
-    Deferred.unsafeDone(waiter.heardAll, Effect.void)
+    if (waiter.unheard.size > 0) return
+    waiter.heardAll = true
+    if (waiter.hurried) {
+      giveUp(waiter)
+      return
+    }
     // The reason is made for who fails only: an error takes longer to make than all the rest of this.
     let mayStill = waiter.waitBusy
     for (const { _tag } of waiter.told.values()) {
@@ -397,43 +415,61 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
         break
       }
     }
-    if (!mayStill && waiter.openings.size === 0) Deferred.unsafeDone(waiter.settled, Effect.fail(reason(waiter)))
+    if (!mayStill && waiter.openings.size === 0) giveUp(waiter)
   }
 
-  const reason: Desk["reason"] = ({ doors, told }) => {
-    const unhealthyUrls: Array<string> = []
-    for (const door of doors.values()) {
-      const verdict = told.get(door) ?? Unhealthy
+  const hurry: Desk["hurry"] = (waiter) => {
+    waiter.hurried = true
+    if (waiter.heardAll) giveUp(waiter)
+  }
+
+  const giveUp: Desk["giveUp"] = (waiter) => {
+    Deferred.unsafeDone(waiter.settled, Effect.fail(reason(waiter)))
+  }
+
+  /** Why the waiter has nothing yet. */
+  const reason = (waiter: Waiter): NoFreeContainer | ConnectionFailed | EnvError => {
+    const urls = new Set<string>()
+    const unhealthyUrls = new Set<string>()
+    for (const door of waiter.doors.values()) {
+      const verdict = verdictOf(waiter, door) ?? Unhealthy
       if (verdict._tag === "Refusing") return verdict.error
-      if (verdict._tag === "Unhealthy") unhealthyUrls.push(door.base.href)
+      urls.add(door.base.href)
+      if (verdict._tag === "Unhealthy") unhealthyUrls.add(door.base.href)
     }
     return new NoFreeContainer({
-      total: doors.size,
-      leased: doors.size - unhealthyUrls.length,
-      unhealthy: unhealthyUrls.length,
-      unhealthyUrls: unhealthyUrls.slice(0, 3)
+      total: urls.size,
+      leased: urls.size - unhealthyUrls.size,
+      unhealthy: unhealthyUrls.size,
+      unhealthyUrls: Array.from(unhealthyUrls).slice(0, 3)
     })
   }
 
-  const enter = (waiter: Waiter, base: BaseUrl.BaseUrl): void => {
+  const enter = (waiter: Waiter, base: Place): void => {
     const door = doorOf(base, waiter.token)
     // Who waits before at the same door has it watched; only one who will not wait asks for himself.
     const isWatched = door.watch !== undefined
-    waiter.doors.set(base.href, door)
+    waiter.doors.set(door.container.id, door)
     door.waiters.add(waiter)
-    if (door.container.state === "held") waiter.told.set(door, Leased)
-    if (!isWatched) door.watch = run(watch(door))
+    if (door.container.state !== "held") waiter.unheard.add(door)
+    if (!isWatched) watch(door)
     else if (!waiter.waitBusy) ask(door)
   }
 
   const exit = (waiter: Waiter, door: Door): void => {
-    waiter.doors.delete(door.base.href)
+    waiter.doors.delete(door.container.id)
+    waiter.unheard.delete(door)
     waiter.told.delete(door)
     waiter.tried.delete(door)
+    vacate(waiter, door)
+  }
+
+  /** Takes a waiter away from a door. Of one who leaves, what it has heard there needs no clearing: it goes with the waiter. */
+  const vacate = (waiter: Waiter, door: Door): void => {
     door.waiters.delete(waiter)
     if (door.waiters.size > 0) return
     if (!isAwaited(door.container)) forgetRelease(door.container)
-    breakOff(door.watch)
+    door.watch?.()
     breakOff(door.probe)
     door.watch = undefined
     unasked.delete(door)
@@ -444,11 +480,13 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     const waiter: Waiter = {
       ...request,
       doors: new Map(),
+      unheard: new Set(),
       told: new Map(),
       tried: new Set(),
       openings: new Set(),
       settled: Deferred.unsafeMake(FiberId.none),
-      heardAll: Deferred.unsafeMake(FiberId.none),
+      heardAll: false,
+      hurried: false,
       grant: undefined
     }
     queue.add(waiter)
@@ -463,19 +501,19 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     if (!queue.has(waiter)) return
     const listed = new Set(bases.map((base) => keyOf(base, waiter.token)))
     for (const door of Array.from(waiter.doors.values())) if (!listed.has(door.key)) exit(waiter, door)
-    for (const base of bases) if (!waiter.doors.has(base.href)) enter(waiter, base)
-    disown(waiter, ({ door }) => waiter.doors.get(door.base.href) !== door)
+    for (const base of bases) if (!waiter.doors.has(idOf(base))) enter(waiter, base)
+    disown(waiter, ({ door }) => waiter.doors.get(door.container.id) !== door)
     tryFor(waiter)
     judge(waiter)
   }
 
   const leave: Desk["leave"] = (waiter) => {
-    queue.delete(waiter)
+    if (!queue.delete(waiter)) return waiter.grant
     turns.delete(waiter)
-    for (const door of Array.from(waiter.doors.values())) exit(waiter, door)
+    for (const door of waiter.doors.values()) vacate(waiter, door)
     disown(waiter, () => true)
     if (queue.size === 0) {
-      interrupt(pause)
+      pause?.()
       pause = undefined
     }
     return waiter.grant
@@ -490,27 +528,24 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
       isCrowded = true
       return
     }
-    const opening: Opening = { door, sponsor, slow: false, fiber: undefined, timer: undefined }
+    const opening: Opening = { door, sponsor, slow: false, fiber: undefined, timer: constVoid }
     counts.opening++
     container.state = "opening"
     forgetRelease(container)
     door.opening = opening
-    sponsor.doors.delete(container.href)
-    sponsor.doors.set(container.href, door)
+    sponsor.doors.delete(container.id)
+    sponsor.doors.set(container.id, door)
     turns.delete(sponsor)
     turns.add(sponsor)
     sponsor.openings.add(opening)
-    opening.timer = run(Effect.sleep(settings.hedgeAfter), (exit) =>
-      Effect.sync(() => {
-        if (Exit.isFailure(exit) || door.opening !== opening) return
-        opening.slow = true
-        tryFor(opening.sponsor)
-      })
-    )
     opening.fiber = fork(
       Effect.uninterruptibleMask((restore) =>
         Effect.gen(function* () {
           yield* Effect.yieldNow()
+          opening.timer = timers.after(settings.hedgeAfter, () => {
+            opening.slow = true
+            tryFor(opening.sponsor)
+          })
           const scope = yield* Scope.make()
           const exit = yield* sponsor
             .traced(open(door.base, door.token))
@@ -537,20 +572,17 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
   const mayTakeNow = (): boolean => {
     if (pause !== undefined) return false
     if (Duration.toMillis(settings.openingPause) === 0) return true
-    pause = run(Effect.sleep(settings.openingPause), (exit) =>
-      Effect.sync(() => {
-        if (Exit.isFailure(exit)) return
-        pause = undefined
-        next()
-      })
-    )
+    pause = timers.after(settings.openingPause, () => {
+      pause = undefined
+      next()
+    })
     return true
   }
 
   /** An opening is over, one way or the other. */
   const end = (opening: Opening): Container => {
     counts.opening--
-    interrupt(opening.timer)
+    opening.timer()
     opening.door.opening = undefined
     opening.sponsor.openings.delete(opening)
     for (const door of opening.door.container.doors) door.free = false
@@ -567,8 +599,8 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     for (const door of container.doors) {
       for (const waiter of door.waiters) {
         // Most have known it: it was held before. Only whose opening is over may have to be judged all the same.
-        if (waiter.told.get(door) === Leased && waiter !== opening.sponsor) continue
-        waiter.told.set(door, Leased)
+        if (verdictOf(waiter, door) === Leased && waiter !== opening.sponsor) continue
+        note(waiter, door, Leased)
         judge(waiter)
       }
     }
@@ -579,7 +611,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
   const grantOn: Desk["grantOn"] = (grant) => {
     const { door } = grant
     for (const waiter of queue) {
-      if (waiter.doors.get(door.base.href)?.key === door.key) {
+      if (waiter.doors.get(door.container.id)?.key === door.key) {
         waiter.grant = grant
         Deferred.unsafeDone(waiter.settled, Effect.succeed(grant))
         leave(waiter)
@@ -596,18 +628,14 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     if (Exit.isSuccess(why)) {
       const delay = tries === undefined || why.value._tag !== "Leased" ? undefined : settings.releasedRetries[tries]
       if (tries !== undefined && delay !== undefined && isAwaited(container))
-        container.retry = run(Effect.sleep(delay), (exit) =>
-          Effect.sync(() => {
-            if (Exit.isSuccess(exit)) release(container, tries + 1)
-          })
-        )
+        container.retry = timers.after(delay, () => release(container, tries + 1))
       for (const waiter of door.waiters) waiter.tried.add(door)
       tell(door, why.value)
     } else if (Exit.isInterrupted(why)) release(container, 0)
     else die(door, why.cause)
     // Meanwhile a probe at another door told nobody; but who has heard of that door can wait for its watch.
     for (const other of container.doors) {
-      if (other.missed || Array.from(other.waiters).some(({ told }) => !told.has(other))) ask(other)
+      if (other.missed || Array.from(other.waiters).some(({ unheard }) => unheard.has(other))) ask(other)
     }
     retire(door)
     next(opening.sponsor)
@@ -624,7 +652,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
 
   const forgetRelease = (container: Container): void => {
     container.released = undefined
-    interrupt(container.retry)
+    container.retry?.()
     container.retry = undefined
   }
 
@@ -645,7 +673,7 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     for (const opening of Array.from(waiter.openings)) {
       if (!which(opening)) continue
       waiter.openings.delete(opening)
-      const fitting = Array.from(queue).filter(({ doors }) => doors.get(opening.door.base.href) === opening.door)
+      const fitting = Array.from(queue).filter(({ doors }) => doors.get(opening.door.container.id) === opening.door)
       const heir = fitting.find(mayTry) ?? fitting[0]
       if (heir === undefined) interrupt(opening.fiber)
       else {
@@ -674,11 +702,14 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     return { ...counts, waiting: queue.size, since: Option.map(Option.fromNullable(first), ({ since }) => since) }
   }
 
-  return { join, relist, leave, reason, grantOn, giveBack, stats }
+  return { join, relist, leave, hurry, giveUp, grantOn, giveBack, stats }
 })
 
+const idOf = ({ href, place = 0 }: Place): string => (place === 0 ? href : `${href} ${place}`)
+
 /** One for each way in: the same container with another credential is another door. */
-const keyOf = ({ href, userinfo }: BaseUrl.BaseUrl, token: Token): string => {
-  if (Option.isSome(token)) return `${href} Bearer ${Redacted.value(token.value)}`
-  return Option.isSome(userinfo) ? `${href} Basic ${Redacted.value(userinfo.value)}` : href
+const keyOf = (base: Place, token: Token): string => {
+  const id = idOf(base)
+  if (Option.isSome(token)) return `${id} Bearer ${Redacted.value(token.value)}`
+  return Option.isSome(base.userinfo) ? `${id} Basic ${Redacted.value(base.userinfo.value)}` : id
 }

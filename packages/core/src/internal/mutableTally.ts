@@ -5,6 +5,7 @@
 
 import type { Outcome } from "../Outcome.js"
 import type { Tally, TaskTally } from "../Tally.js"
+import * as Binary from "./binary.js"
 import { byCodePoints } from "./codePoints.js"
 import * as RewardSums from "./rewardSums.js"
 
@@ -17,7 +18,8 @@ const lowest = 4
 const highest = 5
 const sum = 6
 const squares = 9
-const rowLength = 14
+const used = 14
+const rowLength = 16
 
 export class MutableTally {
   /** Whether any record told `success`. */
@@ -50,17 +52,22 @@ export class MutableTally {
     return task
   }
 
-  /** Adds a rollout of the task with that number; its reward is finite, or null. */
-  add(task: number, reward: number | null, success: boolean, harm: boolean): void {
-    const { rows } = this
+  /** Counts a rollout of the task with that number. Where it is graded, `addReward` has to follow. */
+  count(task: number, isGraded: boolean, success: boolean, harm: boolean): void {
     const row = task * rowLength
-    if (reward === null) {
-      this.count(row + voids, 1)
+    if (!isGraded) {
+      this.increase(row + voids, 1)
       return
     }
-    this.count(row + graded, 1)
-    if (success) this.count(row + successes, 1)
-    if (harm) this.count(row + harmed, 1)
+    this.increase(row + graded, 1)
+    if (success) this.increase(row + successes, 1)
+    if (harm) this.increase(row + harmed, 1)
+  }
+
+  /** Adds a rollout's reward, which is finite. */
+  addReward(task: number, reward: number): void {
+    const { rows } = this
+    const row = task * rowLength
     if (reward < (rows[row + lowest] ?? 0)) rows[row + lowest] = reward
     if (reward > (rows[row + highest] ?? 0)) rows[row + highest] = reward
     if (RewardSums.isExtreme(reward)) {
@@ -69,14 +76,16 @@ export class MutableTally {
       const square = reward * reward
       this.addToSum(task, reward)
       this.addToSquares(task, square)
-      const error = RewardSums.squareError(reward, square)
+      const error = Binary.productError(reward, reward, square)
       if (error !== 0) this.addToSquares(task, error)
     }
   }
 
   addOutcome({ harm, reward, success, taskHash, taskId }: Outcome): void {
     if (success !== null) this.tellsSuccess = true
-    this.add(this.task(taskId, taskHash), reward, success === true, harm)
+    const task = this.task(taskId, taskHash)
+    this.count(task, reward !== null, success === true, harm)
+    if (reward !== null) this.addReward(task, reward)
   }
 
   addTally({ tasks, tellsSuccess }: Tally): void {
@@ -84,10 +93,10 @@ export class MutableTally {
     for (const [taskId, { rewards, taskHashes, ...tally }] of tasks) {
       const [task = 0] = taskHashes.map((taskHash) => this.task(taskId, taskHash))
       const row = task * rowLength
-      this.count(row + graded, tally.graded)
-      this.count(row + voids, tally.void)
-      this.count(row + successes, tally.successes)
-      this.count(row + harmed, tally.harmed)
+      this.increase(row + graded, tally.graded)
+      this.increase(row + voids, tally.void)
+      this.increase(row + successes, tally.successes)
+      this.increase(row + harmed, tally.harmed)
       this.rows[row + lowest] = Math.min(this.rows[row + lowest] ?? 0, tally.lowestReward)
       this.rows[row + highest] = Math.max(this.rows[row + highest] ?? 0, tally.highestReward)
       for (const part of rewards.sum) this.addToSum(task, part)
@@ -112,7 +121,7 @@ export class MutableTally {
         highestReward: rows[row + highest] ?? 0,
         rewards: {
           sum: RewardSums.parts(rows, row + sum, row + squares, rest?.sum),
-          squares: RewardSums.parts(rows, row + squares, row + rowLength, rest?.squares),
+          squares: RewardSums.parts(rows, row + squares, row + used, rest?.squares),
           extremeSum: rest?.extremeSum ?? 0n,
           extremeSquares: rest?.extremeSquares ?? 0n
         }
@@ -121,7 +130,7 @@ export class MutableTally {
     return { tasks, tellsSuccess: this.tellsSuccess }
   }
 
-  private count(at: number, more: number): void {
+  private increase(at: number, more: number): void {
     this.rows[at] = (this.rows[at] ?? 0) + more
   }
 
@@ -133,7 +142,7 @@ export class MutableTally {
 
   private addToSquares(task: number, value: number): void {
     const row = task * rowLength
-    const left = RewardSums.grow(this.rows, row + squares, row + rowLength, value)
+    const left = RewardSums.grow(this.rows, row + squares, row + used, value)
     if (left !== 0) this.restOf(task).addToSquares(left)
   }
 

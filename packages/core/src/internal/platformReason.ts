@@ -5,9 +5,13 @@ import type { PlatformError } from "@effect/platform/Error"
 /** Node begins a description with the error's code. */
 const words: Readonly<Record<string, string>> = {
   EISDIR: "it is a folder",
+  EEXIST: "it is there already, and no folder",
   ENOTDIR: "a part of its path is a file, not a folder",
   ENOSPC: "the disk is full",
   EDQUOT: "the disk quota is used up",
+  EFBIG: "the file is larger than it may be",
+  EIO: "the disk failed",
+  EPERM: "permission denied",
   EROFS: "the file system is read-only",
   EMFILE: "too many files are open",
   ENAMETOOLONG: "its name is too long",

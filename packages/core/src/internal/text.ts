@@ -2,7 +2,7 @@
 
 /** Control characters, bidirectional marks and other characters without a width. */
 const unseen =
-  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]/gu
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\u{e0000}-\u{e007f}]/gu
 
 /** Escapes what could move the cursor, break the line or hide: `\n`, `\u001b`, … */
 export const visible = (text: string): string =>
@@ -10,7 +10,7 @@ export const visible = (text: string): string =>
     if (char === "\n") return "\\n"
     if (char === "\r") return "\\r"
     if (char === "\t") return "\\t"
-    return `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`
+    return char.replace(/./gs, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
   })
 
 /** `visible`, and cut to `length` characters with an ellipsis. */

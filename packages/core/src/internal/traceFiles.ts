@@ -18,7 +18,7 @@ import { TraceError } from "../MiroirError.js"
 import { sortedByCodePoints } from "./codePoints.js"
 import { platformReason } from "./platformReason.js"
 import { counted, visible } from "./text.js"
-import { type LineDecoder, TraceLines } from "./traceLines.js"
+import { type LineDecoder, type LineFault, TraceLines } from "./traceLines.js"
 
 /** How many bytes are read from a gzip file at a time. */
 const blockSize = 1 << 18
@@ -94,24 +94,24 @@ const decodeFile = <A>(
         yield* Effect.yieldNow()
       }
       const fault = isEnd ? lines.decodeRest(out) : lines.decode(out)
-      const isTorn = isEnd && fault !== undefined && !fault.isJson
-      if (fault !== undefined && !isTorn) {
-        end = Effect.fail(Option.some(new TraceError({ file, line: lines.line, reason: fault.reason })))
+      const torn = isEnd && fault?.isJson === false ? fault : undefined
+      if (fault !== undefined && torn === undefined) {
+        end = Effect.fail(Option.some(new TraceError({ file, line: fault.line, reason: fault.reason })))
       } else if (isEnd) {
-        end = Effect.zipRight(warn(isTorn), Effect.fail(Option.none()))
+        end = Effect.zipRight(warn(torn), Effect.fail(Option.none()))
       }
       return Chunk.unsafeFromArray(out)
     })
 
-    const warn = (isTorn: boolean): Effect.Effect<void> => {
-      const torn = Effect.logWarning(
-        `${visible(file)}, line ${lines.line}: skipped: it has no line end and is no JSON, so its writing was cut short.`
+    const warn = (torn: LineFault | undefined): Effect.Effect<void> => {
+      const cutShort = Effect.logWarning(
+        `${visible(file)}, line ${torn?.line}: skipped: it has no line end and is no JSON, so its writing was cut short.`
       )
       const notFinite = Effect.logWarning(
         `${visible(file)}: ${counted(decoder.notFinite, "reward is", "rewards are")} not finite and counted as void.`
       )
       return Effect.zipRight(
-        Effect.when(torn, () => isTorn),
+        Effect.when(cutShort, () => torn !== undefined),
         Effect.when(notFinite, () => decoder.notFinite > 0)
       )
     }
@@ -122,6 +122,7 @@ const decodeFile = <A>(
 const open = (fs: FileSystem.FileSystem, file: string): Effect.Effect<Read, TraceError, Scope.Scope> =>
   Effect.gen(function* () {
     const { type } = yield* fs.stat(file).pipe(Effect.mapError(traceError(file)))
+    if (type === "Directory") return yield* new TraceError({ file, reason: "it is a folder" })
     const isGzip = file.endsWith(".gz")
     if (type === "File" && !isGzip) {
       const opened = yield* fs.open(file, { flag: "r" }).pipe(Effect.mapError(traceError(file)))

@@ -12,6 +12,8 @@ import { type Memory, slack } from "./traceScan.js"
 /** What is wrong with a line. */
 export class LineFault {
   constructor(
+    /** The line's number, from 1. */
+    readonly line: number,
     /** In a few words, without the file and the line. */
     readonly reason: string,
     /** Whether it is JSON at least: then it is no record. */
@@ -22,7 +24,9 @@ export class LineFault {
 /** Makes something of lines. */
 export interface LineDecoder<A> {
   /** Takes the line from `start` to `end`, where a newline is; what comes of it goes to `out`. */
-  readonly decode: (memory: Memory, start: number, end: number, out: Array<A>) => LineFault | undefined
+  readonly decode: (memory: Memory, start: number, end: number, line: number, out: Array<A>) => LineFault | undefined
+  /** Does what `decode` has put off, before the memory is used for other bytes. */
+  readonly finish: (memory: Memory) => LineFault | undefined
   /** How many rewards it has met that are neither null nor finite. */
   notFinite: number
 }
@@ -40,7 +44,7 @@ export class TraceLines<A> {
   private next: Memory
   private begun = 0
   /** The number of the line that was decoded last, from 1. */
-  line = 0
+  private line = 0
 
   /** `size` is about how many bytes it takes at a time. */
   constructor(
@@ -91,14 +95,14 @@ export class TraceLines<A> {
       const fault = this.decodeLine(this.whole, start, end, out)
       if (fault !== undefined) return fault
     }
-    return undefined
+    return this.decoder.finish(this.whole)
   }
 
   /** Decodes what is left behind the last line end, and gives what is wrong with it. */
   decodeRest(out: Array<A>): LineFault | undefined {
     if (this.begun === 0) return undefined
     this.next.bytes[this.begun] = 0x0a
-    return this.decodeLine(this.next, 0, this.begun, out)
+    return this.decodeLine(this.next, 0, this.begun, out) ?? this.decoder.finish(this.next)
   }
 
   private decodeLine(memory: Memory, lineStart: number, end: number, out: Array<A>): LineFault | undefined {
@@ -108,7 +112,7 @@ export class TraceLines<A> {
     if (this.line === 1 && bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf) start += 3
     while (bytes[start] === 0x20 || bytes[start] === 0x09 || bytes[start] === 0x0d) start++
     if (start >= end) return undefined
-    return this.decoder.decode(memory, start, end, out)
+    return this.decoder.decode(memory, start, end, this.line, out)
   }
 }
 
@@ -129,13 +133,19 @@ const withRoom = (memory: Memory, used: number, more: number): Memory => {
 }
 
 /** Parses a line as a record. */
-export const parseRecord = ({ bytes }: Memory, start: number, end: number): EpisodeRecord | LineFault => {
+export const parseRecord = (
+  { bytes }: Memory,
+  start: number,
+  end: number,
+  number: number
+): EpisodeRecord | LineFault => {
   const line = bytes.subarray(start, end)
-  if (!isUtf8(line)) return new LineFault("it is no UTF-8 text", false)
-  if (line.length > constants.MAX_STRING_LENGTH) return new LineFault("the line is too long to be parsed", false)
+  if (!isUtf8(line)) return new LineFault(number, "it is no UTF-8 text", false)
+  if (line.length > constants.MAX_STRING_LENGTH)
+    return new LineFault(number, "the line is too long to be parsed", false)
   const text = line.toString("utf8")
   const json = Json.parse(text)
-  if (Either.isLeft(json)) return new LineFault(json.left, false)
+  if (Either.isLeft(json)) return new LineFault(number, json.left, false)
   const record = EpisodeRecord.make(json.right, () => text)
-  return Either.isLeft(record) ? new LineFault(record.left, true) : record.right
+  return Either.isLeft(record) ? new LineFault(number, record.left, true) : record.right
 }

@@ -10,6 +10,8 @@
  */
 
 import { isUtf8 } from "node:buffer"
+import * as Decimal from "./decimal.js"
+import { RecordLayout, type Role } from "./recordLayout.js"
 
 const newline = 0x0a
 const quote = 0x22
@@ -36,14 +38,13 @@ const keyMetadata = Buffer.from("metadata")
 const keyTaskHash = Buffer.from("task_hash")
 const keySuccess = Buffer.from("success")
 const keyHarm = Buffer.from("harm")
-const wordNull = Buffer.from("null")
-const wordTrue = Buffer.from("true")
-const wordFalse = Buffer.from("false")
 const wordNaN = Buffer.from("NaN")
 const wordInfinity = Buffer.from("Infinity")
 
-/** Powers of ten that are exact in a double; with a mantissa below 10^15 their quotient is rounded once. */
-const tenTo = Array.from({ length: 16 }, (_, exponent) => 10 ** exponent)
+/** The words whose bytes, read as a little-endian number, these are; of `false` the first four. */
+const wordNull = 0x6c6c756e
+const wordTrue = 0x65757274
+const wordFals = 0x736c6166
 
 /** After so many bytes of a string, memchr is faster than looking at four bytes at a time. */
 const longString = 40
@@ -57,7 +58,8 @@ export interface Memory {
 /** Behind the last byte of a line there have to be a newline and this many bytes more. */
 export const slack = 4
 
-export class Scanner {
+/** What calibration needs of a record. */
+export class Scanned {
   /** Where the strings' contents are, quotes excluded. */
   idStart = 0
   idEnd = 0
@@ -70,30 +72,88 @@ export class Scanner {
   /** Null where the record does not tell. */
   success: boolean | null = null
   harm: boolean | null = null
+}
 
+export class Scanner {
+  /** What is filled. */
+  private into = new Scanned()
   private hasReward = false
   private number = 0
   private told: boolean | null = null
   /** The closing brackets that are due. */
   private due = new Uint8Array(64)
+  /** How the last records were laid out: most likely the next one is so too. Some writers have a few layouts. */
+  private readonly layouts = [new RecordLayout(), new RecordLayout(), new RecordLayout(), new RecordLayout()] as const
+  /** That of the last record, of which the next is tried first. */
+  private layout: RecordLayout = this.layouts[0]
+  /** The one that is learned next. */
+  private next: RecordLayout = this.layouts[0]
+  /** How many records in a row were laid out otherwise; there is no layout yet. */
+  private surprises = 1
 
   /**
-   * Whether the line from `start` to `end`, where a newline has to be, is a record for certain; then the values are set.
+   * Whether the line from `start` to `end`, where a newline has to be, is a record for certain; then the values are
+   * in `into`.
    */
-  scan({ bytes, view }: Memory, start: number, end: number): boolean {
-    this.idStart = -1
-    this.hasReward = false
-    this.forgetMetadata()
+  scan(memory: Memory, start: number, end: number, into: Scanned): boolean {
+    this.into = into
+    if (this.scanAsBefore(this.layout, memory, start, end)) {
+      this.surprises = 0
+      return true
+    }
+    for (const layout of this.layouts) {
+      if (layout !== this.layout && this.scanAsBefore(layout, memory, start, end)) {
+        this.surprises = 0
+        this.layout = layout
+        return true
+      }
+    }
+    this.next.begin()
+    if (!this.scanAnew(memory, start, end)) return false
+    // One odd record among the others does not change what is expected.
+    if (++this.surprises > 1 && this.next.learn(memory, start, end)) {
+      this.layout = this.next
+      this.next = this.layouts[(this.layouts.indexOf(this.next) + 1) % this.layouts.length] ?? this.next
+    }
+    return true
+  }
+
+  /** As `scanAnew`, much faster, where all between the values is to the byte as in the record that was learned. */
+  private scanAsBefore(layout: RecordLayout, { bytes, view }: Memory, start: number, end: number): boolean {
+    if (layout.values === 0) return false
+    this.forget()
+    let at = start
+    for (let value = 0; value < layout.values; value++) {
+      at = layout.behindGap(view, value, at)
+      if (at < 0) return false
+      at = this.behindRole(layout.roleOf(value), bytes, view, at, end)
+      if (at < 0) return false
+    }
+    return layout.behindGap(view, layout.values, at) === end && this.isWhole()
+  }
+
+  private scanAnew({ bytes, view }: Memory, start: number, end: number): boolean {
+    this.forget()
     const open = behindSpace(bytes, start)
     if (bytes[open] !== openBrace) return false
     const close = this.members(bytes, view, open, end, false)
-    return close >= 0 && behindSpace(bytes, close) === end && this.idStart >= 0 && this.hashStart >= 0 && this.hasReward
+    return close >= 0 && behindSpace(bytes, close) === end && this.isWhole()
+  }
+
+  private isWhole(): boolean {
+    return this.into.idStart >= 0 && this.into.hashStart >= 0 && this.hasReward
+  }
+
+  private forget(): void {
+    this.into.idStart = -1
+    this.hasReward = false
+    this.forgetMetadata()
   }
 
   private forgetMetadata(): void {
-    this.hashStart = -1
-    this.success = null
-    this.harm = null
+    this.into.hashStart = -1
+    this.into.success = null
+    this.into.harm = null
   }
 
   /** Reads the object that opens at `open`; gives the index behind it, or -1. */
@@ -105,13 +165,19 @@ export class Scanner {
       const key = at + 1
       at = behindKey(bytes, key)
       if (at < 0) return -1
-      const length = at - key - 1
+      const role = inMetadata ? metadataRole(bytes, key, at - key - 1) : recordRole(bytes, key, at - key - 1)
       at = behindSpace(bytes, at)
       if (bytes[at] !== colon) return -1
       at = behindSpace(bytes, at + 1)
-      at = inMetadata
-        ? this.metadataMember(bytes, view, key, length, at, end)
-        : this.recordMember(bytes, view, key, length, at, end)
+      if (role === "metadata" && bytes[at] === openBrace) {
+        this.next.noteMetadata()
+        this.forgetMetadata()
+        at = this.members(bytes, view, at, end, true)
+      } else {
+        const value = at
+        at = this.behindRole(role, bytes, view, value, end)
+        this.next.note(role, value, at)
+      }
       if (at < 0) return -1
       at = behindSpace(bytes, at)
       if (bytes[at] === closeBrace) return at + 1
@@ -120,68 +186,67 @@ export class Scanner {
     }
   }
 
-  /** Of members with the same key the last wins, as in `JSON.parse`. */
-  private recordMember(bytes: Buffer, view: DataView, key: number, length: number, at: number, end: number): number {
-    if (length === 7 && isWord(bytes, key, keyTaskId)) {
-      if (bytes[at] !== quote) {
-        this.idStart = -1
-        return this.behindValue(bytes, view, at, end)
+  /** The index behind the value at `at`, or -1; what the role asks for is set. Of equal keys the last wins, as in `JSON.parse`. */
+  private behindRole(role: Role, bytes: Buffer, view: DataView, at: number, end: number): number {
+    switch (role) {
+      case "taskId": {
+        if (bytes[at] !== quote) {
+          this.into.idStart = -1
+          return this.behindValue(bytes, view, at, end)
+        }
+        const behind = behindString(bytes, view, at + 1, end)
+        this.into.idStart = at + 1
+        this.into.idEnd = behind - 1
+        return behind
       }
-      const behind = behindString(bytes, view, at + 1, end)
-      this.idStart = at + 1
-      this.idEnd = behind - 1
-      return behind
-    }
-    if (length === 6 && isWord(bytes, key, keyReward)) {
-      this.hasReward = true
-      this.isVoid = isWord(bytes, at, wordNull)
-      if (this.isVoid) return at + 4
-      const behind = this.behindNumber(bytes, at)
-      this.reward = this.number
-      return behind
-    }
-    if (length === 8 && isWord(bytes, key, keyMetadata)) {
-      this.forgetMetadata()
-      if (bytes[at] === openBrace) return this.members(bytes, view, at, end, true)
-    }
-    return this.behindValue(bytes, view, at, end)
-  }
-
-  private metadataMember(bytes: Buffer, view: DataView, key: number, length: number, at: number, end: number): number {
-    if (length === 9 && isWord(bytes, key, keyTaskHash)) {
-      if (bytes[at] !== quote) {
-        this.hashStart = -1
-        return this.behindValue(bytes, view, at, end)
+      case "reward": {
+        this.hasReward = true
+        this.into.isVoid = view.getInt32(at, true) === wordNull
+        if (this.into.isVoid) return at + 4
+        const behind = this.behindNumber(bytes, at)
+        this.into.reward = this.number
+        return behind
       }
-      const behind = behindString(bytes, view, at + 1, end)
-      this.hashStart = at + 1
-      this.hashEnd = behind - 1
-      return behind
+      case "taskHash": {
+        if (bytes[at] !== quote) {
+          this.into.hashStart = -1
+          return this.behindValue(bytes, view, at, end)
+        }
+        const behind = behindString(bytes, view, at + 1, end)
+        this.into.hashStart = at + 1
+        this.into.hashEnd = behind - 1
+        return behind
+      }
+      case "success": {
+        const behind = this.behindTruth(bytes, view, at)
+        this.into.success = this.told
+        return behind
+      }
+      case "harm": {
+        const behind = this.behindTruth(bytes, view, at)
+        this.into.harm = this.told
+        return behind
+      }
+      case "metadata":
+        this.forgetMetadata()
+        return this.behindValue(bytes, view, at, end)
+      case "skipped":
+        return this.behindValue(bytes, view, at, end)
     }
-    if (length === 7 && isWord(bytes, key, keySuccess)) {
-      const behind = this.behindTruth(bytes, at)
-      this.success = this.told
-      return behind
-    }
-    if (length === 4 && isWord(bytes, key, keyHarm)) {
-      const behind = this.behindTruth(bytes, at)
-      this.harm = this.told
-      return behind
-    }
-    return this.behindValue(bytes, view, at, end)
   }
 
   /** The index behind a literal or number, whose truth is left in `told`; -1 for any other value. */
-  private behindTruth(bytes: Buffer, at: number): number {
-    if (isWord(bytes, at, wordTrue)) {
+  private behindTruth(bytes: Buffer, view: DataView, at: number): number {
+    const word = view.getInt32(at, true)
+    if (word === wordTrue) {
       this.told = true
       return at + 4
     }
-    if (isWord(bytes, at, wordFalse)) {
+    if (word === wordFals && bytes[at + 4] === 0x65) {
       this.told = false
       return at + 5
     }
-    if (isWord(bytes, at, wordNull)) {
+    if (word === wordNull) {
       this.told = null
       return at + 4
     }
@@ -215,7 +280,7 @@ export class Scanner {
       if (decimals === 0) return -1
       digits += decimals
     }
-    let exact = digits <= 15
+    let exact = digits <= Decimal.shortDigits
     if (bytes[at] === 0x65 || bytes[at] === 0x45) {
       exact = false
       at++
@@ -227,8 +292,8 @@ export class Scanner {
     // The parser refuses integers of very many digits; that is for it to say.
     if (at - start > 1000) return -1
     this.number = exact
-      ? (negative ? -mantissa : mantissa) / (tenTo[decimals] ?? Number.NaN)
-      : Number(bytes.toString("latin1", start, at))
+      ? (negative ? -mantissa : mantissa) / (Decimal.tenTo[decimals] ?? Number.NaN)
+      : Decimal.read(bytes, start, at)
     return at
   }
 
@@ -272,6 +337,18 @@ export class Scanner {
 const digitAt = (bytes: Buffer, at: number): number => {
   const digit = (bytes[at] ?? 0) - 0x30
   return digit <= 9 ? digit : -1
+}
+
+const recordRole = (bytes: Buffer, key: number, length: number): Role => {
+  if (length === 7 && isWord(bytes, key, keyTaskId)) return "taskId"
+  if (length === 6 && isWord(bytes, key, keyReward)) return "reward"
+  return length === 8 && isWord(bytes, key, keyMetadata) ? "metadata" : "skipped"
+}
+
+const metadataRole = (bytes: Buffer, key: number, length: number): Role => {
+  if (length === 9 && isWord(bytes, key, keyTaskHash)) return "taskHash"
+  if (length === 7 && isWord(bytes, key, keySuccess)) return "success"
+  return length === 4 && isWord(bytes, key, keyHarm) ? "harm" : "skipped"
 }
 
 /** The newline at the line's end is no space, so this never leaves the line. */

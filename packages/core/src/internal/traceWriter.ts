@@ -1,12 +1,15 @@
 /** The one file of a folder to which this process appends its records. */
 
+import type { PlatformError } from "@effect/platform/Error"
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import { TraceError } from "../MiroirError.js"
+import { makeFolder } from "./folders.js"
 import { platformReason } from "./platformReason.js"
 
 interface OpenFile {
@@ -44,14 +47,22 @@ export const make = (
       if (opened._tag === "Right") return { path: file, file: opened.right, scope: own, size: 0 }
       const error = opened.left
       if (error._tag === "SystemError" && error.reason === "AlreadyExists") return yield* create(suffix + 1)
-      return yield* new TraceError({ file, reason: platformReason(error) })
+      return yield* notSaved(file)(error)
     })
 
+  /** Whether a file is still where it was opened: a run that begins anew, or its user, may have moved or replaced it. */
+  const isThere = (opened: OpenFile): Effect.Effect<boolean> =>
+    Effect.zipWith(fs.stat(opened.path), opened.file.stat, (one, other) =>
+      Option.getEquivalence<number>(Object.is)(one.ino, other.ino)
+    ).pipe(Effect.orElseSucceed(() => false))
+
   const opened = Effect.gen(function* () {
-    if (current !== undefined) return current
-    yield* fs
-      .makeDirectory(folder, { recursive: true })
-      .pipe(Effect.mapError((error) => new TraceError({ file: folder, reason: platformReason(error) })))
+    if (current !== undefined) {
+      if (yield* isThere(current)) return current
+      yield* Scope.close(current.scope, Exit.void)
+      current = undefined
+    }
+    yield* makeFolder(fs, path, folder).pipe(Effect.mapError(notSaved(folder)))
     current = yield* create(0)
     return current
   })
@@ -76,9 +87,7 @@ export const make = (
       const to = yield* opened
       yield* to.file.writeAll(bytes).pipe(
         Effect.tapError(() => cutBack(to)),
-        Effect.mapError(
-          (error) => new TraceError({ file: to.path, reason: `the record was not saved: ${platformReason(error)}` })
-        )
+        Effect.mapError(notSaved(to.path))
       )
       to.size += bytes.length
       return to.path
@@ -86,3 +95,8 @@ export const make = (
     return lock.withPermits(1)(Effect.uninterruptible(append))
   }
 }
+
+const notSaved =
+  (file: string) =>
+  (error: PlatformError): TraceError =>
+    new TraceError({ file, reason: `the record was not saved: ${platformReason(error)}` })

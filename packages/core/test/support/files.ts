@@ -46,6 +46,15 @@ export const systemError = new SystemError({
   description: "no space left on device"
 })
 
+/** The failure that an error of the system becomes. */
+export const failure = (code: string): SystemError =>
+  new SystemError({
+    module: "FileSystem",
+    method: "write",
+    reason: code === "EACCES" ? "PermissionDenied" : "Unknown",
+    description: `${code}: what the system says of it, write`
+  })
+
 /** A file system whose opened files are what `change` makes of them. */
 export const changed = (
   fs: FileSystem.FileSystem,

@@ -276,7 +276,7 @@ export const make = (count: number, limits: Limits): World => {
             )
           case "accept":
             container.ours = "held"
-            return {}
+            return { done: false }
           default:
             verdict = "leased"
             return yield* new ConnectionLost({ url, reason: "cut" })
@@ -284,13 +284,8 @@ export const make = (count: number, limits: Limits): World => {
       })
       return {
         url,
-        ask: ({ decode, request }) =>
-          Effect.flatMap(reply, (data) =>
-            Either.mapLeft(
-              decode({ data, text: "{}" }),
-              (reason) => new UnexpectedReply({ url, request: request.type, reason })
-            )
-          ),
+        ask: (ask) =>
+          Effect.flatMap(reply, (data) => SessionExchange.readAnswer(url, ask, Either.right({ data, text: "{}" }))),
         askIf: () => Effect.dieMessage("not simulated"),
         hold: () => Effect.dieMessage("not simulated"),
         broken: Effect.succeedNone,

@@ -12,7 +12,7 @@ import type * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
 import * as Random from "effect/Random"
 import type * as Scheduler from "effect/Scheduler"
-import * as Supervisor from "effect/Supervisor"
+import { Counting } from "./counting.js"
 
 export interface VirtualTime {
   readonly now: () => number
@@ -36,17 +36,6 @@ export interface VirtualTime {
 interface Sleep {
   readonly end: number
   readonly wake: () => void
-}
-
-class Counting extends Supervisor.AbstractSupervisor<number> {
-  alive = 0
-  readonly value = Effect.sync(() => this.alive)
-  override onStart(): void {
-    this.alive++
-  }
-  override onEnd(): void {
-    this.alive--
-  }
 }
 
 export const make = (seed: number): VirtualTime => {

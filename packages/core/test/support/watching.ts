@@ -9,6 +9,7 @@ import * as Tracer from "effect/Tracer"
 export interface Watched<A, E> {
   readonly exit: Exit.Exit<A, E>
   readonly spans: ReadonlyArray<Tracer.Span>
+  readonly logs: ReadonlyArray<unknown>
   /** All of it, to any depth, as text. */
   readonly seen: string
 }
@@ -38,5 +39,5 @@ export const watching = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect
     const shown = Exit.isFailure(exit) ? `${exit.cause}` : ""
     const own = spans.map((span) => ({ ...span, parent: undefined }))
     const options = { depth: Number.POSITIVE_INFINITY, maxStringLength: null, maxArrayLength: null, showHidden: true }
-    return { exit, spans, seen: shown + JSON.stringify({ exit, logs }) + inspect({ exit, logs, own }, options) }
+    return { exit, spans, logs, seen: shown + JSON.stringify({ exit, logs }) + inspect({ exit, logs, own }, options) }
   })

@@ -4,6 +4,7 @@ import * as Http from "node:http"
 import type { Duplex } from "node:stream"
 import * as Data from "effect/Data"
 import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as FiberSet from "effect/FiberSet"
@@ -48,11 +49,11 @@ const maxBody = 1_048_576
 /** Milliseconds that a peer has to answer our close frame, before the connection is cut. */
 const closeTimeout = 1000
 
-/** Milliseconds of silence before the system asks whether the peer is still there. */
-const keepAliveDelay = 30_000
-
 /** RFC 6455, section 7.4.1. */
 const goingAway = 1001
+
+/** Of the registry that it set up: what servers commonly close with where pings go unanswered. */
+const internalError = 1011
 
 /**
  * Serves until the scope closes: then sockets are closed with 1001 and all else is cut. Succeeds with the port.
@@ -63,6 +64,10 @@ export const serve = <R>(options: {
   readonly onRequest: (request: Request) => Effect.Effect<Response, never, R>
   /** The response that refuses a handshake. */
   readonly refusal: (handshake: Head) => Option.Option<Response>
+  /** Between two pings; zero or infinity turns them off. */
+  readonly pingInterval: Duration.DurationInput
+  /** A client that answers no ping within this is closed. */
+  readonly pongTimeout: Duration.DurationInput
   /** Interrupted once the socket is closed. */
   readonly onSocket: (socket: Socket) => Effect.Effect<void, never, R>
 }): Effect.Effect<number, CannotListen, R | Scope.Scope> =>
@@ -111,14 +116,15 @@ export const serve = <R>(options: {
           send: (text) => socket.send(text),
           close: (code) => socket.close(code)
         })
-        yield* Effect.raceFirst(Effect.zipRight(taken, Deferred.await(closed)), Deferred.await(closed))
+        yield* Effect.all([taken, keepAlive(socket, options)], { concurrency: "unbounded" }).pipe(
+          Effect.zipRight(Deferred.await(closed)),
+          Effect.raceFirst(Deferred.await(closed))
+        )
       })
 
     const listening = Effect.async<Http.Server, CannotListen>((resume) => {
       const server = Http.createServer((request, response) => fork(onRequest(request, response)))
       server.on("upgrade", onUpgrade)
-      // A client that is gone without a word must not hold its container for ever.
-      server.on("connection", (connection) => connection.setKeepAlive(true, keepAliveDelay))
       server.once("error", (error) => resume(new CannotListen({ reason: error.message })))
       server.listen(options.port, options.host, () => resume(Effect.succeed(server)))
     })
@@ -134,6 +140,33 @@ export const serve = <R>(options: {
     const address = server.address()
     return typeof address === "object" && address !== null ? address.port : options.port
   })
+
+/** Pings until one goes unanswered: a client that is gone without a word must not hold its container for ever. */
+const keepAlive = (
+  socket: WebSocket,
+  settings: { readonly pingInterval: Duration.DurationInput; readonly pongTimeout: Duration.DurationInput }
+): Effect.Effect<void> => {
+  const interval = Duration.decode(settings.pingInterval)
+  if (Duration.toMillis(interval) === 0 || !Duration.isFinite(interval)) return Effect.void
+  const pong = Effect.async<boolean>((resume) => {
+    const onPong = () => resume(Effect.succeed(true))
+    socket.once("pong", onPong)
+    socket.ping()
+    return Effect.sync(() => socket.off("pong", onPong))
+  })
+  const late = Effect.as(Effect.zipRight(Effect.sleep(settings.pongTimeout), socketsRead), false)
+  return Effect.raceFirst(pong, late).pipe(
+    Effect.delay(interval),
+    Effect.repeat({ while: (answered) => answered }),
+    Effect.andThen(Effect.sync(() => socket.close(internalError, "keepalive ping timeout")))
+  )
+}
+
+/** Where a world's code has held up the process, the timers go off before the pong is read that came meanwhile. */
+const socketsRead = Effect.async<void>((resume) => {
+  const immediate = setImmediate(() => resume(Effect.void))
+  return Effect.sync(() => clearImmediate(immediate))
+})
 
 const headOf = (request: Http.IncomingMessage): Head => {
   const [path = "", query = ""] = (request.url ?? "").split("?", 2)
@@ -166,6 +199,8 @@ const refuse = (stream: Duplex, response: Response): void => {
   }
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   const reason = Http.STATUS_CODES[response.status] ?? ""
+  // A client that leaves its end open must not keep the server from closing.
+  stream.once("finish", () => stream.destroy())
   stream.end(`HTTP/1.1 ${response.status} ${reason}\r\n${lines.join("")}\r\n${response.body}`)
 }
 

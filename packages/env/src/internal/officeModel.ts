@@ -4,6 +4,12 @@ import type * as World from "../World.js"
 
 export const domain = "haldenmoss.example"
 
+/**
+ * A document, which has an id of its own and is in one folder.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type Document = {
   readonly id: string
   readonly title: string
@@ -13,6 +19,12 @@ export type Document = {
   readonly fields: { readonly [name: string]: string | number | bigint }
 }
 
+/**
+ * A mail that has come; `from` is an address.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type Mail = {
   readonly id: string
   readonly from: string
@@ -23,7 +35,12 @@ export type Mail = {
 export const days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"] as const
 export const rooms = ["Elm", "Linden", "Oak"] as const
 
-/** A meeting in the calendar, which is that of one week. */
+/**
+ * A meeting in the calendar, which is that of one week.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type Meeting = {
   readonly id: string
   readonly title: string
@@ -37,6 +54,12 @@ export type Meeting = {
   readonly attendees: ReadonlyArray<string>
 }
 
+/**
+ * A coworker, and what they know.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type Colleague = {
   readonly id: string
   readonly name: string
@@ -47,10 +70,20 @@ export type Colleague = {
   readonly keeps: ReadonlyArray<string>
 }
 
-/** The ways of writing a thing, of which a text has to have one, as words of its own. */
+/**
+ * The ways of writing a thing, of which a text has to have one, as words of its own.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type Mention = ReadonlyArray<string>
 
-/** Something that can be true of what was done in the office, looked at when the episode has ended. */
+/**
+ * Something that can be true of what was done in the office, looked at when the episode has ended.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type Condition =
   /** The document is in the folder. */
   | { readonly kind: "filed"; readonly document: string; readonly folder: string }
@@ -103,6 +136,12 @@ export type Condition =
   /** A meeting that is new or elsewhere has its room, or one of its people, at the same time as another. */
   | { readonly kind: "overlapped" }
 
+/**
+ * The office as an episode begins, and what it is graded by.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type Setup = {
   readonly documents: ReadonlyArray<Document>
   readonly mails: ReadonlyArray<Mail>
@@ -117,6 +156,12 @@ export type Setup = {
   readonly partial: boolean
 }
 
+/**
+ * A task of the office.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export interface OfficeTask extends World.Task {
   readonly setup: Setup
 }

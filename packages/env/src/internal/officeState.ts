@@ -34,6 +34,12 @@ export class Office {
   }
 }
 
+/**
+ * A mail that was sent; `to` is an address.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type Sent = {
   readonly to: string
   readonly subject: string
@@ -42,8 +48,20 @@ export type Sent = {
   readonly attachments: ReadonlyArray<Document>
 }
 
+/**
+ * A payment that was made, for the invoice of this number.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type Payment = { readonly invoice: string; readonly account: number | bigint; readonly amount: number }
 
+/**
+ * What was said in a chat with a coworker, by the assistant or by them.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type Said = { readonly from: "you" | "them"; readonly text: string }
 
 const byId = <A extends { readonly id: string }>(values: ReadonlyArray<A>): Map<string, A> =>

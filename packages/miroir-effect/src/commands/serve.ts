@@ -2,12 +2,12 @@
 
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Text from "@miroir-effect/core/Text"
+import * as Token from "@miroir-effect/core/Token"
 import * as UrlFile from "@miroir-effect/core/UrlFile"
 import * as EnvServer from "@miroir-effect/env/EnvServer"
 import * as Office from "@miroir-effect/env/Office"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { token } from "../internal/containers.js"
 import { print } from "../internal/terminal.js"
 import { WrongUsage } from "../internal/WrongUsage.js"
 
@@ -27,19 +27,16 @@ export const serve = Effect.fnUntraced(function* ({ containers, port, urlFile }:
       command: "serve"
     })
   }
-  const wanted = yield* token
+  const token = yield* Token.config
   const servers = yield* Effect.forEach(Array.from({ length: containers }).keys(), (index) =>
-    EnvServer.make(Office.world, {
-      port: port === 0 ? 0 : port + index,
-      ...(Option.isSome(wanted) ? { token: wanted.value } : {})
-    })
+    EnvServer.make(Office.world, { port: port === 0 ? 0 : port + index, token })
   )
   const urls = servers.map(({ url }) => url)
   if (Option.isSome(urlFile)) yield* listed(urlFile.value, urls)
   yield* print(urls.join("\n"))
   yield* Effect.logInfo(
     `Serving the office in ${Text.counted(containers, "container")} until SIGINT (Ctrl-C) or SIGTERM.${
-      Option.isSome(wanted) ? " Clients have to send the token of MIROIR_TOKEN." : ""
+      token === undefined ? "" : " Clients have to send the token of MIROIR_TOKEN."
     }`
   )
   return yield* Effect.never

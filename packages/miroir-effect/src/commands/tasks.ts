@@ -38,5 +38,5 @@ const cells = ({ coworkers, id, instruction, max_steps }: Task): ReadonlyArray<s
   id,
   typeof max_steps === "number" || typeof max_steps === "bigint" ? String(max_steps) : "-",
   Json.truthy(coworkers) ? "yes" : "-",
-  inOneLine(instruction)
+  inOneLine(instruction) || "-"
 ]

@@ -180,7 +180,8 @@ const split = (arg: string): readonly [name: string, inline: string | undefined]
 const longest = (names: ReadonlyArray<string>): string =>
   names.reduce((one, other) => (other.length > one.length ? other : one))
 
-const quoted = (text: string): string => JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)
+/** As it was written, in quotes; cut where it is long. */
+export const quoted = (text: string): string => JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)
 
 /** A question, where one of the known names is near enough to what was written. */
 const nearest = (written: string, known: ReadonlyArray<string>): string => {

@@ -1,4 +1,4 @@
-/** Which containers a command is about, and their token: by arguments, else by the environment. */
+/** Which containers a command is about: by arguments, else by the environment. */
 
 import type * as FileSystem from "@effect/platform/FileSystem"
 import * as BaseUrl from "@miroir-effect/core/BaseUrl"
@@ -10,7 +10,6 @@ import type { ConfigError } from "effect/ConfigError"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
-import type * as Redacted from "effect/Redacted"
 import { WrongUsage } from "./WrongUsage.js"
 
 /** What a command line says of them. */
@@ -36,11 +35,6 @@ const fromEnvironment = Config.all({
     Config.option
   )
 })
-
-/** The containers' bearer token, if they want one. */
-export const token: Config.Config<Option.Option<Redacted.Redacted>> = Config.redacted(
-  Config.nonEmptyString("MIROIR_TOKEN")
-).pipe(Config.withDescription("The token that the containers want, if they want one"), Config.option)
 
 /** Arguments win over the environment. URLs are checked here, those in a file when it is read. */
 export const containers = (command: string, given: Given): Effect.Effect<Containers, WrongUsage | ConfigError> =>

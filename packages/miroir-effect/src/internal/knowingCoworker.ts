@@ -5,6 +5,8 @@
 
 import * as Json from "@miroir-effect/core/Json"
 
+export const name = "knowing-coworker"
+
 export const answer = (request: Json.Json): string => {
   const messages = Json.isObject(request) && Array.isArray(request.messages) ? request.messages : []
   const [tells = "", keeps = ""] = textOf(messages[0]).split(/^What you know and must not tell.*$/m)

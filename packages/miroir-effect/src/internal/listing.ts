@@ -4,15 +4,10 @@ import * as Catalog from "@miroir-effect/core/Catalog"
 import * as Json from "@miroir-effect/core/Json"
 import * as NodeHttp from "@miroir-effect/core/NodeHttp"
 import * as Text from "@miroir-effect/core/Text"
-import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
-import { token } from "./containers.js"
 
 /** The catalog, with the token from the environment. */
-export const catalogLayer = Layer.unwrapEffect(
-  Effect.map(token, (token) => Catalog.layer({ token: Option.getOrUndefined(token) }))
-).pipe(Layer.provide(NodeHttp.layer))
+export const catalogLayer = Layer.provide(Catalog.layerConfig, NodeHttp.layer)
 
 /** A JSON document of a line for each entry, in which nothing can move the cursor. */
 export const documentOf = (entries: ReadonlyArray<Json.Json>): string =>

@@ -1,6 +1,7 @@
 /** How a run of the command line ends: its exit code, and what it says of a failure, in a line or two. */
 
 import * as Cause from "effect/Cause"
+import * as ConfigError from "effect/ConfigError"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import { oneLine } from "./terminal.js"
@@ -38,5 +39,12 @@ export const outcome = (exit: Exit.Exit<unknown, unknown>, signal: Signal | unde
     const command = error.command === undefined ? "" : ` ${error.command}`
     return { code: 2, lines: [`error: ${error.message}`, `Try miroir-effect${command} --help.`] }
   }
+  if (ConfigError.isConfigError(error)) return { code: 2, lines: [`error: ${said(error).join("; ")}.`] }
   return { code: 1, lines: [`error: ${oneLine(error)}`] }
 }
+
+/** What is wrong with which variable of the environment. */
+const said = (error: ConfigError.ConfigError): ReadonlyArray<string> =>
+  error._op === "And" || error._op === "Or"
+    ? [...said(error.left), ...said(error.right)]
+    : [`${error.path.join("_")}: ${error.message}`]

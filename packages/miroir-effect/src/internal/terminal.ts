@@ -1,6 +1,7 @@
 /** What the terminal, or what stands in its place, gets to see: results on stdout, all else on stderr. */
 
 import * as Terminal from "@effect/platform/Terminal"
+import * as Text from "@miroir-effect/core/Text"
 import * as Cause from "effect/Cause"
 import * as Config from "effect/Config"
 import * as Data from "effect/Data"
@@ -85,7 +86,7 @@ export const line: Logger.Logger<unknown, string> = Logger.make(
       LogLevel.Debug
     )
     const whole = isWhole && !Cause.isEmpty(cause) ? `\n${Cause.pretty(cause, { renderErrorCause: true })}` : ""
-    return `${labels[logLevel._tag]}${text}${noted}${whole}`
+    return safe(`${labels[logLevel._tag]}${text}${noted}${whole}`)
   }
 )
 
@@ -93,6 +94,14 @@ export const line: Logger.Logger<unknown, string> = Logger.make(
 export const logger: Logger.Logger<unknown, void> = Logger.map(line, (text) => {
   process.stderr.write(`${text}\n`)
 })
+
+/**
+ * Lines that may be shown, whoever chose their words: nothing in them moves the cursor or hides, and no URL has a
+ * userinfo, as where somebody has put one in the wrong place of a command line.
+ */
+export const safe = (lines: string): string => withoutUserinfo(lines.split("\n").map(Text.visible).join("\n"))
+
+export const withoutUserinfo = (text: string): string => text.replace(/(?<=\w:\/\/)[^\s/?#]*@/g, "")
 
 const labels: Record<LogLevel.LogLevel["_tag"], string> = {
   All: "",

@@ -28,7 +28,7 @@ export const answering = <Call, A, E>(
     })
 }
 
-const toEffect = <A, E>(answer: A | Effect.Effect<A, E>): Effect.Effect<A, E> =>
+export const toEffect = <A, E>(answer: A | Effect.Effect<A, E>): Effect.Effect<A, E> =>
   isEffect(answer) ? answer : Effect.succeed(answer)
 
 const isEffect = <A, E>(answer: A | Effect.Effect<A, E>): answer is Effect.Effect<A, E> => Effect.isEffect(answer)

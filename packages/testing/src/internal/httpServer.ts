@@ -13,6 +13,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FiberSet from "effect/FiberSet"
 import type * as Scope from "effect/Scope"
+import { reset } from "./reset.js"
 
 export interface HttpRequest {
   readonly method: string
@@ -38,18 +39,30 @@ export interface Answer {
   readonly delay?: Duration.DurationInput
   /** Never answer. */
   readonly hang?: boolean
-  /** Cut the connection without an answer. */
+  /** Never answer, and read no more from the connection either, so that not even its close is noticed. */
+  readonly stall?: boolean
+  /** Cut the connection without an answer, by a reset (RST). */
   readonly drop?: boolean
   /** Cut the connection in the middle of the body. */
   readonly cut?: boolean
+  /** So many blank lines come before the body, as from a server that keeps the connection alive. */
+  readonly blanks?: number
+  /** The body comes byte by byte, with this pause after each. */
+  readonly drip?: Duration.DurationInput
+  /** After the body more comes, a little at a time, and never an end. */
+  readonly endless?: boolean
 }
 
 export interface HttpServer {
   readonly port: number
-  /** Listens again, on the same port. Dies where somebody else has taken it meanwhile. */
+  /** Listens again, on the same port; waits where somebody else has it. */
   readonly start: Effect.Effect<void>
   /** Cuts all connections and listens no more. */
   readonly stop: Effect.Effect<void>
+  /** Takes no new connection; those that are there stay. */
+  readonly shut: Effect.Effect<void>
+  /** The connections that are open. */
+  readonly sockets: ReadonlySet<Net.Socket>
   /** Runs an effect on the live clock until it ends or the server's scope closes. */
   readonly run: (effect: Effect.Effect<void>) => void
 }
@@ -59,6 +72,8 @@ export interface Handlers {
   /** A request has come; the returned function is called once its connection is done with it. */
   readonly arrived: () => () => void
   readonly upgrade?: (request: Http.IncomingMessage, head: Buffer) => void
+  /** A connection has come or gone. */
+  readonly connections?: () => void
 }
 
 export const make = (handlers: Handlers): Effect.Effect<HttpServer, never, Scope.Scope> =>
@@ -79,7 +94,11 @@ export const make = (handlers: Handlers): Effect.Effect<HttpServer, never, Scope
     })
     server.on("connection", (socket) => {
       sockets.add(socket)
-      socket.once("close", () => sockets.delete(socket))
+      handlers.connections?.()
+      socket.once("close", () => {
+        sockets.delete(socket)
+        handlers.connections?.()
+      })
     })
     if (handlers.upgrade !== undefined) {
       const { upgrade } = handlers
@@ -88,9 +107,7 @@ export const make = (handlers: Handlers): Effect.Effect<HttpServer, never, Scope
 
     const listen = (port: number): Effect.Effect<number> =>
       Effect.async<number>((resume) => {
-        const onError = (error: Error): void => resume(Effect.die(error))
-        server.once("error", onError)
-        server.listen(port, "127.0.0.1", () => {
+        const onListening = (): void => {
           server.off("error", onError)
           const address = server.address()
           resume(
@@ -98,15 +115,31 @@ export const make = (handlers: Handlers): Effect.Effect<HttpServer, never, Scope
               ? Effect.succeed(address.port)
               : Effect.dieMessage("the server has no port")
           )
-        })
+        }
+        const onError = (error: NodeJS.ErrnoException): void => {
+          server.off("listening", onListening)
+          // The port may be a client's meanwhile, for as long as its connection lives.
+          const again = Effect.delay(listen(port), "20 millis")
+          resume(error.code === "EADDRINUSE" ? again : Effect.die(error))
+        }
+        server.once("error", onError)
+        server.once("listening", onListening)
+        server.listen(port, "127.0.0.1")
       })
     const stop = Effect.async<void>((resume) => {
-      if (!server.listening) return resume(Effect.void)
-      server.close(() => resume(Effect.void))
+      if (server.listening) server.close(() => resume(Effect.void))
+      else resume(Effect.void)
       for (const socket of sockets) socket.destroy()
     })
+    const shut = Effect.sync(() => {
+      server.close()
+    })
     const port = yield* Effect.acquireRelease(listen(0), () => stop)
-    return { port, start: Effect.suspend(() => (server.listening ? Effect.void : listen(port))), stop, run }
+    const start = Effect.withClock(
+      Effect.suspend(() => (server.listening ? Effect.void : listen(port))),
+      live
+    )
+    return { port, start, stop, shut, sockets, run }
   })
 
 /** Answers a handshake with something else than a WebSocket. */
@@ -131,6 +164,9 @@ export const scriptFailed = (defect: unknown): Answer => ({
   text: `SCRIPT_FAILED: ${Cause.pretty(Cause.die(defect))}`
 })
 
+/** Between two pieces of a body without end. */
+const endlessPause: Duration.DurationInput = "10 millis"
+
 const orFailure = (answer: Effect.Effect<Answer>): Effect.Effect<Answer> =>
   Effect.catchAllDefect(answer, (defect) => Effect.succeed(scriptFailed(defect)))
 
@@ -148,21 +184,40 @@ const respond = (response: Http.ServerResponse, answered: Effect.Effect<Answer>)
     const answer = yield* answered
     if (answer.delay !== undefined) yield* Effect.sleep(answer.delay)
     if (answer.hang === true) return
-    if (answer.drop === true) {
-      response.socket?.destroy()
+    if (answer.stall === true) {
+      response.socket?.pause()
       return
     }
-    const bytes = Buffer.from(answer.text ?? (answer.body === undefined ? "" : Json.stringify(answer.body)))
+    if (answer.drop === true) {
+      if (response.socket !== null) reset(response.socket)
+      return
+    }
+    const text = answer.text ?? (answer.body === undefined ? "" : Json.stringify(answer.body))
+    const bytes = Buffer.from("\n".repeat(answer.blanks ?? 0) + text)
     const half = bytes.subarray(0, bytes.length >> 1)
     response.writeHead(answer.status ?? 200, {
       "content-type": answer.text === undefined ? "application/json" : "text/plain; charset=utf-8",
-      "content-length": answer.cut === true ? Math.max(1, bytes.length) : bytes.length,
+      ...(answer.endless === true
+        ? {}
+        : { "content-length": answer.cut === true ? Math.max(1, bytes.length) : bytes.length }),
       ...(answer.location === undefined ? {} : { location: answer.location }),
       ...answer.headers
     })
-    if (answer.cut !== true) {
-      response.end(bytes)
-      return
+    const sent = answer.cut === true ? half : bytes
+    let at = 0
+    if (answer.drip !== undefined) {
+      for (; at < sent.length - 1 && !response.destroyed; at++) {
+        response.write(sent.subarray(at, at + 1))
+        yield* Effect.sleep(answer.drip)
+      }
     }
-    response.write(half, () => response.socket?.destroy())
+    const rest = sent.subarray(at)
+    if (answer.endless === true) {
+      response.write(rest)
+      while (!response.destroyed) {
+        response.write(" ".repeat(1024))
+        yield* Effect.sleep(endlessPause)
+      }
+    } else if (answer.cut !== true) response.end(rest)
+    else response.write(rest, () => response.socket?.destroy())
   })

@@ -4,11 +4,10 @@
  */
 
 import * as Json from "@miroir-effect/core/Json"
-import { ConnectionLost, type EnvError, UnexpectedReply } from "@miroir-effect/core/MiroirError"
+import { ConnectionLost, type EnvError, type UnexpectedReply } from "@miroir-effect/core/MiroirError"
 import type * as Protocol from "@miroir-effect/core/Protocol"
-import type { Ask, AskFn, Exchange } from "@miroir-effect/core/SessionExchange"
+import { type Ask, type AskFn, type Exchange, readAnswer } from "@miroir-effect/core/SessionExchange"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 
@@ -22,17 +21,15 @@ export const make = (url: string, env: Env): Effect.Effect<Exchange, never, Scop
       broke ??= new ConnectionLost({ url, reason })
     })
 
-  const askInTurn: AskFn = <A>({ decode, request }: Ask<A>) =>
+  const askInTurn: AskFn = <A>(ask: Ask<A>) =>
     Effect.suspend(() => {
       if (broke !== undefined) return Effect.fail(broke)
+      const { request } = ask
       return env(request).pipe(
         Effect.onInterrupt(() => lose(`closed by us, since a ${request.type} was interrupted before its reply`)),
-        Effect.flatMap((data) =>
-          Either.mapLeft(
-            decode({ data, text: Json.stringify({ type: request.type, data }) }),
-            (reason) => new UnexpectedReply({ url, request: request.type, reason })
-          )
-        ),
+        Effect.map((data) => ({ data, text: Json.stringify({ type: request.type, data }) })),
+        Effect.either,
+        Effect.flatMap((reply) => readAnswer(url, ask, reply)),
         Effect.tapError((error) =>
           Effect.sync(() => {
             if (error._tag !== "EnvError") broke ??= error
