@@ -93,6 +93,7 @@ const checks = {
   effects: () => tool("effect-language-service", "diagnostics", "--project", "tsconfig.effects.json", "--strict"),
   lint: () => tool("biome", "check", "--error-on-warnings"),
   unused: () => tool("knip", "--no-progress"),
+  docs: () => run("node", "scripts/docs.mjs", "--check"),
   publishing: () =>
     each(
       packages.map((name) => `packages/${name}`),
