@@ -307,11 +307,15 @@ const readTasks = (answer: http.CallAnswer): Either.Either<ReadonlyArray<Task>, 
       )
   )
 
+/** OpenEnv lets an env list whatever it likes; what texts or numbers mean, only its author knows. */
+const withOwnTasks = ({ reason, request, url }: UnexpectedReply): UnexpectedReply =>
+  new UnexpectedReply({ url, request, reason: `${reason}; write its tasks into a file, for --tasks FILE` })
+
 const readOpenEnvTasks = (
   answer: http.CallAnswer,
   split: string
 ): Either.Either<ReadonlyArray<Task>, UnexpectedReply> =>
-  Either.flatMap(readEntries<never>(answer, "tasks", answer.json, []), (entries) =>
+  Either.flatMap(Either.mapLeft(readEntries<never>(answer, "tasks", answer.json, []), withOwnTasks), (entries) =>
     Either.all(
       entries.map((entry, index) => {
         const named = entry.id ?? entry.task_id

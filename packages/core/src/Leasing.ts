@@ -26,6 +26,7 @@ import * as Random from "effect/Random"
 import type * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import * as BaseUrl from "./BaseUrl.js"
+import * as Dialect from "./Dialect.js"
 import { addFinalizer } from "./internal/finalizer.js"
 import * as Http from "./internal/http.js"
 import { ifTraced } from "./internal/ifTraced.js"
@@ -33,7 +34,15 @@ import * as LeaseDesk from "./internal/leaseDesk.js"
 import * as Timers from "./internal/timers.js"
 import { whileCounted } from "./internal/whileCounted.js"
 import type * as Json from "./Json.js"
-import { type ConnectionFailed, type EnvError, InvalidUrls, type LeaseError, type UrlFileError } from "./MiroirError.js"
+import {
+  type ConnectionFailed,
+  type ConnectionLost,
+  type EnvError,
+  InvalidUrls,
+  type LeaseError,
+  type UnexpectedReply,
+  type UrlFileError
+} from "./MiroirError.js"
 import * as Protocol from "./Protocol.js"
 import * as Recognition from "./Recognition.js"
 import * as Session from "./Session.js"
@@ -206,7 +215,7 @@ export const make = Effect.fnUntraced(function* (
       Effect.andThen(Http.health(base, token, Duration.infinity)),
       Effect.map(({ health, tellsLeased }) => {
         if (tellsLeased) tellLeased.add(base.href)
-        else tellLeased.delete(base.href)
+        else if (health !== "unhealthy") tellLeased.delete(base.href)
         return health
       }),
       Effect.provideService(HttpClient.HttpClient, http)
@@ -215,12 +224,13 @@ export const make = Effect.fnUntraced(function* (
   const open: LeaseDesk.Hands["open"] = (base, token) =>
     Effect.gen(function* () {
       const exchange = yield* exchanges.open(base, token)
-      const answer = Effect.flatMap(exchange.ask(opening), (state) =>
-        Effect.map(settings.recognition({ base, token, state, tellsLeased: tellLeased.has(base.href) }), (dialect) => ({
-          dialect,
-          state
-        }))
-      )
+      const answer = Effect.gen(function* () {
+        const told = yield* exchange.ask(opening).pipe(Effect.map(Either.right), Effect.catchIf(isStateless, leftOf))
+        const state = Either.getOrElse(told, () => null)
+        const dialect = yield* settings.recognition({ base, token, state, tellsLeased: tellLeased.has(base.href) })
+        if (Either.isLeft(told) && dialect.name === Dialect.miroir.name) return yield* told.left
+        return { dialect, state }
+      })
       const opened = yield* timers.within(Effect.asSome(answer), settings.openingTimeout, Effect.succeedNone)
       if (Option.isNone(opened)) return LeaseDesk.Leased
       // What was closed while the dialect was found out is nobody's.
@@ -350,6 +360,12 @@ export const config: Config.Config<Pick<Settings, "token" | "timeout">> = Config
  * @category layers
  */
 export const layerConfig = Layer.scoped(Leasing, Effect.flatMap(config, make))
+
+/** An OpenEnv server asks its env for the state, and an env may have none before its first reset. */
+const isStateless = (error: ConnectionLost | UnexpectedReply | EnvError): error is EnvError =>
+  error._tag === "EnvError" && error.code === "EXECUTION_ERROR"
+
+const leftOf = (error: EnvError) => Effect.succeed(Either.left(error))
 
 /** Refusals that pass: the server is not up yet, or has too much to do. */
 const isPassing = ({ status }: ConnectionFailed): boolean =>

@@ -113,7 +113,7 @@ export class ConnectionFailed extends Schema.TaggedError<ConnectionFailed>(
   override get message(): string {
     const advice =
       this.status === 401 || this.status === 403
-        ? " Check the token."
+        ? " Check the token (MIROIR_TOKEN)."
         : this.status === 404
           ? " Check the URL's path."
           : ""
@@ -217,7 +217,7 @@ export class HttpStatusError extends Schema.TaggedError<HttpStatusError>(
   }
   override get message(): string {
     const body = shown(this.body)
-    const advice = this.advice ?? (this.status === 401 || this.status === 403 ? "Check the token." : "")
+    const advice = this.advice ?? (this.status === 401 || this.status === 403 ? "Check the token (MIROIR_TOKEN)." : "")
     const answer = `${shown(this.url)} answered ${this.status}${body === "" ? "." : `: ${sentence(body)}`}`
     return advice === "" ? answer : `${answer} ${visible(advice)}`
   }
@@ -440,7 +440,9 @@ export class NoClassableTask extends Schema.TaggedError<NoClassableTask>(
   override get message(): string {
     return this.tasks === 0
       ? "There is no record to calibrate."
-      : `None of ${counted(this.tasks, "task")} has 2 graded rollouts (${this.graded} graded, ${this.void} void in all): roll out more.`
+      : `None of ${counted(this.tasks, "task")} has 2 graded rollouts (${this.graded} graded, ${this.void} void in all): ${
+          this.graded === 0 && this.void > 1 ? "find out why the env grades none" : "roll out more"
+        }.`
   }
 }
 
@@ -750,7 +752,7 @@ export class RunMismatch extends Schema.TaggedError<RunMismatch>("@miroir-effect
     )
     const most = 5
     const more = differences.length > most ? `; and ${differences.length - most} more` : ""
-    return `The run in ${visible(this.folder)} is another one: ${differences.slice(0, most).join("; ")}${more}. Go on with what it was, give another folder, or begin anew with fresh.`
+    return `The run in ${visible(this.folder)} is another one: ${differences.slice(0, most).join("; ")}${more}. Go on with what it was, give another folder, or begin anew (--fresh).`
   }
 }
 

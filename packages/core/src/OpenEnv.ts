@@ -61,8 +61,9 @@ export type Actions = { readonly _tag: "Tools" } | { readonly _tag: "Own"; reado
  * @category recognition
  */
 export const actionsOf = (schemas: Json.Json): Option.Option<Actions> => {
-  const schema = Json.isObject(schemas) ? schemas.action : undefined
-  if (!Json.isObject(schema)) return Option.none()
+  const given = Json.isObject(schemas) ? schemas.action : undefined
+  if (!Json.isObject(given)) return Option.none()
+  const schema = unfolded(given)
   const { metadata: _, ...properties } = Json.isObject(schema.properties) ? schema.properties : {}
   const type = Json.isObject(properties.type) ? properties.type.const : undefined
   const takesTools =
@@ -70,6 +71,14 @@ export const actionsOf = (schemas: Json.Json): Option.Option<Actions> => {
     type === "list_tools" ||
     (schema.title === "Action" && Object.keys(properties).length === 0)
   return Option.some(takesTools ? { _tag: "Tools" } : { _tag: "Own", schema })
+}
+
+/** A type that has itself within is a reference to a definition beside it, where models and their servers look for properties. */
+const unfolded = (schema: Json.JsonObject): Json.JsonObject => {
+  const { $ref, ...rest } = schema
+  const name = typeof $ref === "string" ? /^#\/\$defs\/([^/~%]+)$/.exec($ref)?.[1] : undefined
+  const definition = name !== undefined && Json.isObject(schema.$defs) ? schema.$defs[name] : undefined
+  return Json.isObject(definition) ? { ...definition, ...rest } : schema
 }
 
 /**

@@ -44,7 +44,8 @@ export const prompt = (task: Promptable, today: Day, hasSubmit = true): string =
       : [])
   ].join(" ")
   const day = typeof today === "string" ? today : DateTime.formatIsoDateUtc(today)
-  return [task.instruction, ...(role === "" ? [] : [role]), `Today is ${day} (UTC).`].join("\n\n")
+  const parts = [...(task.instruction === "" ? [] : [task.instruction]), ...(role === "" ? [] : [role])]
+  return [...parts, `Today is ${day} (UTC).`].join("\n\n")
 }
 
 /**

@@ -167,6 +167,24 @@ describe("a server is recognised", () => {
     )
   }
 
+  it.scopedLive("also where its env has no state before its first reset; a Miroir env's such answer is a refusal", () =>
+    Effect.gen(function* () {
+      const container = yield* ScriptedContainer.make({
+        ws: { error: { code: "EXECUTION_ERROR", message: "no attribute 'state'" } },
+        http: { "GET /schema": { body: { action: move } } },
+        replies: () => observed({})
+      })
+      const { lease } = yield* Leasing.Leasing
+      const options = { urls: [container.url], waitBusy: false }
+      const refused = yield* Effect.scoped(Effect.flatMap(lease(options), (session) => session.reset("t")))
+      assert.deepStrictEqual(refused, {})
+      yield* container.update({ http: { "GET /schema": { status: 404 } } })
+      yield* container.awaitNoSockets
+      const error = yield* Effect.flip(Effect.scoped(lease(options)))
+      assert.deepInclude(error, { _tag: "EnvError", code: "EXECUTION_ERROR" })
+    }).pipe(Effect.provide(leasing()))
+  )
+
   it.scopedLive("or taken for unhealthy where it fails to answer, and for leased where it is silent", () =>
     Effect.gen(function* () {
       const container = yield* ScriptedContainer.make({ opened: state })
@@ -598,6 +616,15 @@ describe("the catalog of an OpenEnv server", () => {
       assert.deepStrictEqual([tasks[1]?.id, tasks[1]?.instruction, tasks[1]?.reset], ["b", "Q", at(1)])
       for (const index of [1, 5]) assert.match(tasks[index]?.task_hash ?? "", /^sha256:[0-9a-f]{64}$/)
       assert.deepInclude(tasks[0], { persona: { description: "Ann" }, prompt: "P" })
+      const texts = { text: '{"tasks": ["What is 1?"]}' }
+      yield* container.update({ http: { ...schema(callTool), "POST /env/tasks": texts } })
+      assert.match(
+        (yield* Effect.flip(catalog.tasks(container.url))).message,
+        /tasks\[0\] is no object; .*--tasks FILE\.$/
+      )
+      yield* container.update({
+        http: { ...schema(callTool), "POST /env/tasks": { text: Json.stringify({ tasks: given }) } }
+      })
       // As a Miroir env they are none.
       yield* container.update({ health: { body: { status: "healthy", leased: false } } })
       assert.match((yield* Effect.flip(catalog.tasks(container.url, "dev"))).message, /tasks\[1\] has no id/)
@@ -657,6 +684,25 @@ describe("the catalog of an OpenEnv server", () => {
       ])
     }).pipe(withCatalog)
   )
+
+  it("has the properties of an action that may have another within at the top", () => {
+    const { $defs, ...action } = move
+    const recursive = { ...action, properties: { ...move.properties, next: { $ref: "#/$defs/Move" } } }
+    const found = OpenEnv.actionsOf({ action: { $defs: { ...$defs, Move: recursive }, $ref: "#/$defs/Move" } })
+    const own = Option.getOrUndefined(found)
+    const { metadata: _, ...properties } = recursive.properties
+    const { description, ...parameters } = recursive
+    assert.deepStrictEqual<unknown>(own?._tag === "Own" && OpenEnv.actTool(own.schema), {
+      name: "act",
+      description,
+      inputSchema: { ...parameters, properties, $defs: { ...$defs, Move: recursive } }
+    })
+    // What it refers to is not there, or elsewhere.
+    for (const $ref of ["#/$defs/Gone", "https://x/Move"]) {
+      const schema = { $defs, $ref }
+      assert.deepStrictEqual(OpenEnv.actionsOf({ action: schema }), Option.some({ _tag: "Own", schema }))
+    }
+  })
 
   it("leaves an action its metadata where the env wants it", () => {
     const wanted = { properties: { metadata }, required: ["metadata"] }

@@ -107,7 +107,7 @@ export const make = <State, T extends World.Task, R>(
 ): Effect.Effect<EnvServer["Type"], InvalidWorld | ListenFailed, R | Scope.Scope> =>
   Effect.gen(function* () {
     const { host = "127.0.0.1", pingInterval = "20 seconds", pongTimeout = "20 seconds", port: wanted = 0 } = options
-    const prefix = (options.prefix ?? "").replace(/^\/*(?=[^/])/, "/").replace(/\/+$/, "")
+    const prefix = asRequested(options.prefix ?? "")
     const catalog = yield* Either.mapLeft(
       Catalog.make(world),
       (reason) => new InvalidWorld({ world: world.name, reason })
@@ -256,6 +256,13 @@ const allowing = (token: Redacted.Redacted | undefined): ((head: HttpServer.Head
   const expected = digest(`Bearer ${Redacted.value(token)}`)
   return ({ authorization }) =>
     Option.exists(authorization, (given) => timingSafeEqual(digest(given.replace(/^bearer +/i, "Bearer ")), expected))
+}
+
+/** A prefix as clients write it into a request: percent-encoded where it is not yet, without dot segments. */
+const asRequested = (prefix: string): string => {
+  const url = new URL("http://localhost")
+  url.pathname = prefix.replace(/^\/+/, "")
+  return url.pathname.replace(/\/+$/, "")
 }
 
 /** Whether a part of a path is this name, in whichever way it is percent-encoded. */

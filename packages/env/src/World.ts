@@ -163,7 +163,10 @@ export const tool = <A, I, State, R = never>(options: {
     surfaces: options.surfaces ?? ["api", "mcp", "code"],
     inputSchema: inputSchema(options.parameters),
     call: (args, state) =>
-      Effect.flatMap(Effect.mapError(decode(args), invalidArguments), (decoded) => options.handle(decoded, state))
+      decode(args).pipe(
+        Effect.catchTag("ParseError", invalidArguments),
+        Effect.flatMap((decoded) => options.handle(decoded, state))
+      )
   }
 }
 
@@ -200,11 +203,20 @@ const inputSchema = <A, I>(parameters: Schema.Schema<A, I>): Either.Either<Json.
     Either.filterOrLeft(Json.isObject, () => "its JSON Schema is no object")
   )
 
-const invalidArguments = (error: ParseResult.ParseError): ToolError =>
-  new ToolError({
-    type: "invalid_arguments",
-    message: ParseResult.ArrayFormatter.formatErrorSync(error)
-      .map(({ message, path }) => (path.length === 0 ? message : `${path.map(String).join(".")}: ${message}`))
-      .join("; ")
-      .replaceAll(/\s+/g, " ")
-  })
+/** Characters of each thing that is wrong with the arguments, which may quote them, and how many such things are told. */
+const most = { characters: 300, issues: 10 }
+
+const invalidArguments = (error: ParseResult.ParseError): Effect.Effect<never, ToolError> =>
+  ParseResult.ArrayFormatter.formatError(error).pipe(
+    Effect.map((issues) => {
+      const told = issues.slice(0, most.issues).map(({ message, path }) => {
+        const text = path.length === 0 ? message : `${path.map(String).join(".")}: ${message}`
+        return text.length > most.characters ? `${text.slice(0, most.characters)}…` : text
+      })
+      const more = issues.length - told.length
+      return [...told, ...(more === 0 ? [] : [`and ${more} more`])].join("; ").replaceAll(/\s+/g, " ")
+    }),
+    // It goes as deep as the engine's stack, into what the policy wrote.
+    Effect.catchAllDefect(() => Effect.succeed("The arguments do not fit; they are nested too deeply to say where")),
+    Effect.flatMap((message) => new ToolError({ type: "invalid_arguments", message }))
+  )

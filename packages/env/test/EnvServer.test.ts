@@ -64,7 +64,14 @@ const lab = (
         description: "Has a bug.",
         parameters: World.noParameters,
         surfaces: ["code"],
-        handle: () => Effect.dieMessage("a bug")
+        handle: () => Effect.die(new Error("a bug"))
+      }),
+      World.tool({
+        name: "interrupt",
+        description: "Is interrupted, as by a fiber that it joins.",
+        parameters: World.noParameters,
+        surfaces: ["code"],
+        handle: () => Effect.interrupt
       }),
       World.tool({
         name: "draw",
@@ -120,6 +127,9 @@ const played = (frames: ReadonlyArray<Json.Json | Buffer>) =>
     const client = yield* connect(url)
     return yield* Effect.forEach(frames, client.ask)
   })
+
+/** A list in a list, and so on. */
+const nested = (depth: number) => Array.from({ length: depth }).reduce<Json.Json>((inner) => [inner], null)
 
 const codes = (replies: ReadonlyArray<Json.JsonObject>) =>
   replies.map((reply) => at(reply, "data", "code") ?? reply.type)
@@ -270,18 +280,24 @@ describe("EnvServer", () => {
         step("fly"),
         step("add"),
         step("add", { by: 1.5, extra: 1 }),
+        step("add", { by: "x".repeat(100_000) }),
+        step("add", Object.fromEntries(Array.from({ length: 1000 }, (_, at) => [`k${at}`, 0]))),
+        step("add", { by: nested(5000) }),
         step("submit"),
         record
       ])
-      const errors = replies.slice(1, 4).map((reply) => at(reply, "data", "observation", "error"))
+      const errors = replies.slice(1, 7).map((reply) => at(reply, "data", "observation", "error"))
       assert.deepEqual(
         errors.map((error) => at(error, "type")),
-        ["unknown_tool", "invalid_arguments", "invalid_arguments"]
+        ["unknown_tool", ...Array.from(errors.slice(1), () => "invalid_arguments")]
       )
       assert.match(String(at(errors[0], "message")), /"fly"; there are add, refuse, .*submit\.$/)
       assert.match(String(at(errors[1], "message")), /^by: is missing$/)
       assert.match(String(at(errors[2], "message")), /extra: .*; by: /)
-      assert.deepEqual(at(replies[5], "data", "diagnostics"), { steps: 4, tool_errors: 3 })
+      assert.match(String(at(errors[3], "message")), /^by: [^;]{296}…; by: [^;]{296}…$/)
+      assert.match(String(at(errors[4], "message")), /^k0: .*; k9: [^;]*; and 991 more$/)
+      assert.match(String(at(errors[5], "message")), /nested too deeply/)
+      assert.deepEqual(at(replies[8], "data", "diagnostics"), { steps: 7, tool_errors: 6 })
     }).pipe(Effect.provide(layer(lab())))
   )
 
@@ -356,13 +372,15 @@ describe("EnvServer", () => {
       const logger = Logger.make(({ annotations, cause, message }) => {
         logged.push(`${[...annotations].join()} ${Json.stringify(String(message))} ${Cause.pretty(cause)}`)
       })
-      const replies = yield* played([reset("t1"), step("break"), step("add", { by: 1 }), step("submit")]).pipe(
+      const frames = [reset("t1"), step("break"), step("interrupt"), step("add", { by: 1 }), step("submit")]
+      const replies = yield* played(frames).pipe(
         Effect.provide(layer(lab())),
         Effect.provide(Logger.replace(Logger.defaultLogger, logger))
       )
-      assert.deepEqual(codes(replies), ["observation", "INTERNAL_ERROR", "observation", "observation"])
-      assert.strictEqual(logged.length, 1)
-      assert.match(logged.join(), /lab \/ 1.*a bug/)
+      const failed = "INTERNAL_ERROR"
+      assert.deepEqual(codes(replies), ["observation", failed, failed, "observation", "observation"])
+      assert.strictEqual(logged.length, 2)
+      assert.match(logged.join(), /lab \/ 1.* Error: a bug/)
     })
   )
 
@@ -549,7 +567,7 @@ describe("EnvServer", () => {
       }
       const { body: all } = yield* post("/mcp", list)
       assert.deepEqual([at(all, "jsonrpc"), at(all, "id")], ["2.0", 1])
-      assert.deepEqual(names(all), ["add", "refuse", "break", "draw", "hang", "ask", "submit"])
+      assert.deepEqual(names(all), ["add", "refuse", "break", "interrupt", "draw", "hang", "ask", "submit"])
       assert.deepEqual(names((yield* post("/mcp?surface=api", list)).body), ["add", "draw", "hang", "ask", "submit"])
       const tools = at(all, "result", "tools")
       assert.deepEqual(Array.isArray(tools) ? tools[0] : undefined, {
@@ -606,6 +624,35 @@ describe("EnvServer", () => {
     )
   )
 
+  it.scoped.each([
+    ["/", ""],
+    ["büro/a b", "/b%C3%BCro/a%20b"],
+    ["/a%20b?c#d/", "/a%20b%3Fc%23d"],
+    ["/a/../b/./", "/b"]
+  ] as const)("is found under the prefix %s as clients write it", ([prefix, path]) =>
+    Effect.gen(function* () {
+      const { url } = yield* make(lab(), { prefix })
+      assert.match(url, /^http:\/\/127\.0\.0\.1:\d+/)
+      assert.strictEqual(new URL(url).href.replace(/\/$/, ""), url)
+      assert.strictEqual(url.replace(/^.*:\d+/, ""), path)
+      assert.strictEqual((yield* http(`${url}/health`)).status, 200)
+      assert.deepEqual(codes([yield* (yield* connect(url)).ask({ type: "state" })]), ["state"])
+    })
+  )
+
+  it.scoped("is found by a request that names it whole", () =>
+    Effect.gen(function* () {
+      const { port } = new URL((yield* EnvServer).url)
+      const socket = yield* Effect.acquireRelease(
+        Effect.sync(() => Net.connect(Number(port), "127.0.0.1")),
+        (socket) => Effect.sync(() => socket.destroy())
+      )
+      socket.write("GET http://env.example/health?x HTTP/1.1\r\nHost: env.example\r\n\r\n")
+      const [answer] = yield* Effect.promise(() => once(socket, "data"))
+      assert.match(String(answer), /^HTTP\/1\.1 200 /)
+    }).pipe(Effect.provide(layer(lab())))
+  )
+
   it.scoped("says what it cannot serve, and where it cannot listen", () =>
     Effect.gen(function* () {
       const task = { id: "t", instruction: "" }
@@ -614,6 +661,9 @@ describe("EnvServer", () => {
       const world = lab()
       for (const [broken, reason] of [
         [{ ...world, name: "" }, /no name/],
+        [{ ...world, name: ".." }, /no path/],
+        [{ ...world, tasks: { train: [{ ...task, id: "" }] } }, /split train has no id/],
+        [{ ...world, tools: [tool("", World.noParameters)] }, /tools has no name/],
         [{ ...world, tasks: { train: [task], test: [task] } }, /id t$/],
         [{ ...world, tasks: { train: [{ ...task, max_steps: 0 }] } }, /max_steps/],
         [{ ...world, tools: [tool("submit", World.noParameters)] }, /submit/],

@@ -3,6 +3,7 @@ import { access, mkdir, readdir, readFile, writeFile } from "node:fs/promises"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { assert, layer } from "@effect/vitest"
+import * as Json from "@miroir-effect/core/Json"
 import * as Leasing from "@miroir-effect/core/Leasing"
 import * as ChatEndpoint from "@miroir-effect/testing/ChatEndpoint"
 import * as ScriptedContainer from "@miroir-effect/testing/ScriptedContainer"
@@ -67,7 +68,7 @@ layer(Layer.merge(NodeFileSystem.layer, Miroir.layer()), { excludeTestServices: 
       assert.deepInclude(other, { code: 1, stdout: "" })
       assert.match(
         other.stderr,
-        /^error: The run in traces is another one: .*temperature was .* and is 0\.5.*fresh\.$/m
+        /^error: The run in traces is another one: .*temperature was .* and is 0\.5.*--fresh\)\.$/m
       )
       assert.match(other.stderr, /max.?steps was 50 and is 7/i)
       const fresh = yield* run(folder, [...args, "--split", "test", "--rollouts", "1", "--fresh"])
@@ -75,6 +76,34 @@ layer(Layer.merge(NodeFileSystem.layer, Miroir.layer()), { excludeTestServices: 
       assert.lengthOf(yield* held(`${folder}/traces`), 4)
       const [time] = yield* Effect.promise(() => readdir(`${folder}/traces/superseded`))
       assert.deepStrictEqual(yield* held(`${folder}/traces/superseded/${time}`), places)
+    })
+  )
+
+  it.scoped("a run that has saved nothing is taken for another; a calibration keeps of the tasks that it knows", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporary
+      const { args } = yield* office(2, {
+        policy: ({ body }) =>
+          Json.isObject(body) && body.model === "typo" ? { status: 404, body: { error: "no such model" } } : undefined
+      })
+      const one = [...args.map((arg) => (arg === "m" ? "typo" : arg)), "--task", "send-minutes", "--rollouts", "3"]
+      const typo = yield* run(folder, one)
+      assert.strictEqual(typo.code, 1)
+      assert.notInclude(typo.stderr, "goes on from there")
+      const some = [...args, "--task", "send-minutes", "--task", "file-invoice", "--rollouts", "3"]
+      const mended = yield* run(folder, [...some, "--calibrate", "c.json"])
+      assert.strictEqual(mended.code, 0, mended.stderr)
+      const dry = yield* run(folder, [...args, "--calibration", "c.json", "--keep", "solved", "--dry-run", "--json"])
+      assert.strictEqual(dry.code, 0, dry.stderr)
+      assert.include(dry.stderr, "warning: Left out 10 tasks that c.json does not know.")
+      const kept: ReadonlyArray<{ task_id: string }> = JSON.parse(dry.stdout).tasks
+      assert.includeMembers(
+        ["send-minutes", "file-invoice"],
+        Array.from(kept, ({ task_id }) => task_id)
+      )
+      // Another model's name on the same traces is doubted.
+      const other = yield* run(folder, ["calibrate", "traces", "--model", "n"])
+      assert.include(other.stderr, "warning: traces begins with a rollout of m, not of n; all of it is calibrated\n")
     })
   )
 

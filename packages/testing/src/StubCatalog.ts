@@ -42,7 +42,7 @@ export const of = ({ health, tasks, tools }: Contents): Layer.Layer<Catalog.Cata
       ? {}
       : {
           tasks: (url, split = "train") =>
-            Effect.fromNullable(tasks[split]).pipe(
+            Effect.fromNullable(own(tasks, split)).pipe(
               Effect.mapError(() => new HttpStatusError({ url, status: 404, body: "no such split" }))
             )
         }),
@@ -50,7 +50,7 @@ export const of = ({ health, tasks, tools }: Contents): Layer.Layer<Catalog.Cata
       ? {}
       : {
           tools: (url, surface) =>
-            Effect.fromNullable(tools[surface ?? ""]).pipe(
+            Effect.fromNullable(own(tools, surface ?? "")).pipe(
               Effect.mapError(() => new ToolsError({ url, rpcCode: -32602, reason: "no such surface" }))
             )
         }),
@@ -80,3 +80,7 @@ export const layer = (given: Partial<Context.Tag.Service<Catalog.Catalog>> = {})
     health: () => missing("Catalog.health"),
     ...given
   })
+
+/** Not what every object has: a split may be called `constructor`. */
+const own = <A>(values: Readonly<Record<string, A>>, key: string): A | undefined =>
+  Object.hasOwn(values, key) ? values[key] : undefined

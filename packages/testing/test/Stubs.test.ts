@@ -324,7 +324,9 @@ it.effect("canned texts, catalogs and traces fail as the real ones", () =>
     assert.strictEqual(yield* answering(["http://a", "http://b"]), "http://a")
     assert.strictEqual((yield* Effect.flip(answering([]))).code, "INVALID_URLS")
     assert.deepStrictEqual(yield* tasks(url), [task])
-    assert.strictEqual((yield* Effect.flip(tasks(url, "test"))).code, "HTTP_404")
+    for (const split of ["test", "constructor"]) {
+      assert.strictEqual((yield* Effect.flip(tasks(url, split))).code, "HTTP_404")
+    }
     assert.deepStrictEqual([yield* tools(url), yield* tools(url, "code")], [[{ name: "all" }], []])
     assert.strictEqual((yield* Effect.flip(tools(url, "mcp"))).code, "TOOLS")
     assert.strictEqual((yield* health(url)).health, "leased")

@@ -9,6 +9,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import { identity } from "effect/Function"
 import * as Option from "effect/Option"
+import * as Ref from "effect/Ref"
 import type * as Coworker from "../Coworker.js"
 import * as Json from "../Json.js"
 import type * as Leasing from "../Leasing.js"
@@ -23,6 +24,8 @@ import {
   type TraceError
 } from "../MiroirError.js"
 import type * as Policy from "../Policy.js"
+import * as Prompt from "../Prompt.js"
+import type { Task } from "../Protocol.js"
 import type { Attempt, Event, Place } from "../Rollout.js"
 import type * as Session from "../Session.js"
 import type * as Traces from "../Traces.js"
@@ -30,6 +33,7 @@ import * as ContainerLeases from "./containerLeases.js"
 import * as Episode from "./episode.js"
 import * as ModelGate from "./modelGate.js"
 import type { Opened } from "./runFolder.js"
+import { shown } from "./text.js"
 import * as WorkList from "./workList.js"
 
 /** What the workers need. */
@@ -108,6 +112,18 @@ export const work = (run: Run): Effect.Effect<void, WorkError> =>
         Effect.annotateLogs({ container: session.url, task_id: at.task.id })
       )
 
+    const hasWarned = yield* Ref.make(false)
+    /** Warns once of a policy that was told nothing of what to do. */
+    const warnOfSilence = (task: Task, [first]: Episode.Played["messages"]) =>
+      isBare(task, first?.content, setting.day)
+        ? Effect.unlessEffect(
+            Effect.logWarning(
+              `Task ${shown(task.id, 80)} has no instruction, and its first observation tells none: the policy was not told what to do`
+            ),
+            Ref.getAndSet(hasWarned, true)
+          )
+        : Effect.void
+
     const save = Effect.fnUntraced(function* (at: Attempt, played: Episode.Played, url: string) {
       const { task } = at
       const hash = Option.getOrElse(played.finished.record.taskHash, () => task.task_hash)
@@ -153,6 +169,7 @@ export const work = (run: Run): Effect.Effect<void, WorkError> =>
         const played = yield* Effect.either(play(session, at))
         if (played._tag === "Right") {
           yield* Effect.uninterruptible(save(at, played.right, session.url))
+          yield* warnOfSilence(task, played.right.messages)
           return { isBroken: false, again: Option.none<Job>() }
         }
         if (played.left._tag === "PolicyRejected") return yield* played.left
@@ -213,6 +230,10 @@ const allOf = <A, E>(effect: Effect.Effect<A, E>, count: number): Effect.Effect<
       Fiber.interruptAll
     )
   })
+
+/** Whether a prompt has nothing but what every prompt has. */
+const isBare = (task: Task, prompt: Json.Json | undefined, day: string): boolean =>
+  [true, false].some((hasSubmit) => prompt === Prompt.prompt({ ...task, instruction: "" }, day, hasSubmit))
 
 /** Tells the gate whether the model is there. That it has no room left or refuses is an answer. */
 const watchedPolicy = (

@@ -105,13 +105,15 @@ const survey = (wanted: Wanted): Effect.Effect<Found, RunMismatch | TraceError, 
       return yield* new TraceError({
         file: folder,
         reason:
-          "it holds traces of no run that is known here (there is no run.json): give another folder, or begin anew with fresh"
+          "it holds traces of no run that is known here (there is no run.json): give another folder, or begin anew (--fresh)"
       })
     }
     const { day, settings: before } = run.value
     const changed = differences(before, settings)
-    if (changed.length > 0) return yield* new RunMismatch({ folder, differences: changed })
-    return { day, held: yield* count(wanted) }
+    if (changed.length === 0) return { day, held: yield* count(wanted) }
+    // With nothing saved there is nothing to be mixed up: a mistyped model's name, say.
+    if ((yield* traceFiles(folder)).length === 0) return nothing(wanted)
+    return yield* new RunMismatch({ folder, differences: changed })
   })
 
 /** Counts the wanted rollouts that the folder's traces hold, each once. */
@@ -210,7 +212,8 @@ const describe = (
 ): Effect.Effect<void, TraceError, FileSystem.FileSystem | Path.Path> =>
   Effect.gen(function* () {
     const file = yield* within(folder, runName)
-    if (yield* exists(file)) return
+    const before = yield* readRun(folder)
+    if (Option.isSome(before) && differences(before.value.settings, settings).length === 0) return
     yield* writeWhole(file, Buffer.from(`${Json.stringify({ version, day, settings })}\n`)).pipe(
       Effect.mapError(traceError(file))
     )
@@ -228,12 +231,12 @@ const readRun = (folder: string) =>
     if (typeof written === "number" && written > version) {
       return yield* new TraceError({
         file,
-        reason: "it is of a later miroir-effect: go on with that one, give another folder, or begin anew with fresh"
+        reason: "it is of a later miroir-effect: go on with that one, give another folder, or begin anew (--fresh)"
       })
     }
     if (typeof day === "string" && Json.isObject(settings)) return Option.some({ day, settings })
     return yield* new TraceError({
       file,
-      reason: "it does not say of which run the folder is: give another folder, or begin anew with fresh"
+      reason: "it does not say of which run the folder is: give another folder, or begin anew (--fresh)"
     })
   })

@@ -151,6 +151,10 @@ export const make = (count: number, limits: Limits): World => {
   const held = () => total(({ ours }) => (ours === "held" ? 1 : 0))
 
   const http = HttpClient.make((request) => {
+    // Asked while a session is opened, where no health has told that this is a Miroir env.
+    if (request.url.endsWith("/schema")) {
+      return Effect.succeed(HttpClientResponse.fromWeb(request, new Response(null, { status: 404 })))
+    }
     const container = find(request.url)
     const token = request.headers.authorization ?? ""
     const begin = Effect.gen(function* () {

@@ -32,11 +32,13 @@ export const make = <State, T extends World.Task, R>(
   world: World.World<State, T, R>
 ): Either.Either<Catalog<State, T, R>, string> => {
   if (world.name === "") return Either.left("it has no name")
+  if (world.name === "." || world.name === "..") return Either.left("its name fits into no path")
   const entries = new Map<string, Entry<T>>()
   const splits = new Map<string, ReadonlyArray<Json.JsonObject>>()
   for (const [split, tasks] of Object.entries(world.tasks)) {
     const listings: Array<Json.JsonObject> = []
     for (const task of tasks) {
+      if (task.id === "") return Either.left(`a task of the split ${split} has no id`)
       if (entries.has(task.id)) return Either.left(`two of its tasks have the id ${task.id}`)
       if (task.max_steps !== undefined && !(Number.isSafeInteger(task.max_steps) && task.max_steps >= 1)) {
         return Either.left(`max_steps of the task ${task.id} has to be a whole number of at least 1`)
@@ -53,6 +55,7 @@ export const make = <State, T extends World.Task, R>(
   const toolListings: Array<Listed> = []
   for (const tool of world.tools) {
     if (tool.name === submit.listing.name) return Either.left("it names a tool submit, which is always there")
+    if (tool.name === "") return Either.left("one of its tools has no name")
     if (tools.has(tool.name)) return Either.left(`two of its tools have the name ${tool.name}`)
     if (Either.isLeft(tool.inputSchema)) return Either.left(`the tool ${tool.name}: ${tool.inputSchema.left}`)
     tools.set(tool.name, tool)

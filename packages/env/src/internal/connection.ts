@@ -132,12 +132,18 @@ export const serve = <State, T extends World.Task, R>(
         return Json.stringify({ type: reply.type, data: reply.data })
       }).pipe(
         Effect.catchTag("FrameError", ({ code, message }) => Effect.succeed(errorFrame(code, message))),
-        // A bug in a world's code is the author's to see, and no reason to take the container from its clients.
-        Effect.catchAllDefect((defect) =>
-          Effect.as(
-            Effect.logError("The world failed", defect),
-            errorFrame("INTERNAL_ERROR", "The environment failed; its log says why.")
-          )
+        // A bug in a world's code is the author's to see, and no reason to take the container from its clients; an
+        // interruption is one too, where it is the world's own: when we are interrupted, none of this is run.
+        Effect.exit,
+        Effect.flatMap(
+          Exit.match({
+            onSuccess: Effect.succeed,
+            onFailure: (cause) =>
+              Effect.as(
+                Effect.logError("The world failed", cause),
+                errorFrame("INTERNAL_ERROR", "The environment failed; its log says why.")
+              )
+          })
         )
       )
 

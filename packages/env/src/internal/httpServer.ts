@@ -2,6 +2,7 @@
 
 import * as Http from "node:http"
 import type { Duplex } from "node:stream"
+import * as Cause from "effect/Cause"
 import * as Data from "effect/Data"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
@@ -86,10 +87,10 @@ export const serve = <R>(options: {
         response.writeHead(answer.status, { "content-type": "application/json", ...answer.headers })
         response.end(answer.body)
       }).pipe(
-        Effect.catchTag("UnknownException", (error) => Effect.logDebug("A request broke off", error)),
+        Effect.catchTag("UnknownException", (error) => Effect.logDebug("A request broke off", Cause.fail(error))),
         Effect.catchAllDefect((defect) =>
           Effect.zipRight(
-            Effect.logError("A request could not be answered", defect),
+            Effect.logError("A request could not be answered", Cause.die(defect)),
             Effect.sync(() => response.writeHead(500).end())
           )
         )
@@ -108,7 +109,7 @@ export const serve = <R>(options: {
         const closed = yield* Deferred.make<void>()
         socket.on("message", (data) => frames.unsafeOffer(textOf(data)))
         // ws closes the socket by itself; without a listener the error would end the process.
-        socket.on("error", (error) => fork(Effect.logDebug("A socket failed", error)))
+        socket.on("error", (error) => fork(Effect.logDebug("A socket failed", Cause.fail(error))))
         socket.once("close", () => Deferred.unsafeDone(closed, Effect.void))
         const taken = options.onSocket({
           isOpen: () => socket.readyState === socket.OPEN,
@@ -169,7 +170,8 @@ const socketsRead = Effect.async<void>((resume) => {
 })
 
 const headOf = (request: Http.IncomingMessage): Head => {
-  const [path = "", query = ""] = (request.url ?? "").split("?", 2)
+  // A proxy's client may send the whole URL.
+  const [path = "", query = ""] = (request.url ?? "").replace(/^https?:\/\/[^/?]*/i, "").split("?", 2)
   return {
     method: request.method ?? "",
     path,

@@ -2,10 +2,13 @@
 
 import * as Calibration from "@miroir-effect/core/Calibration"
 import * as CalibrationReport from "@miroir-effect/core/CalibrationReport"
+import * as Json from "@miroir-effect/core/Json"
+import * as Text from "@miroir-effect/core/Text"
 import * as Traces from "@miroir-effect/core/Traces"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import { report } from "../internal/report.js"
 import { print } from "../internal/terminal.js"
 
@@ -20,6 +23,7 @@ interface Options {
 export const calibrate = Effect.fnUntraced(
   function* ({ json, k, model, out, traces }: Options) {
     const calibration = yield* Calibration.Calibration
+    yield* Effect.forEach(traces, (path) => warnOfOthers(path, model), { discard: true })
     const result = yield* calibration.calibrate({ traces, model, k: Option.getOrUndefined(k) })
     // Before anything is printed: who reads it may go away.
     yield* calibration.write(out, result)
@@ -27,5 +31,19 @@ export const calibrate = Effect.fnUntraced(
     else yield* report(result, out)
     yield* Effect.forEach(CalibrationReport.warnings(result), (warning) => Effect.logWarning(warning))
   },
-  Effect.provide(Calibration.layer.pipe(Layer.provide(Traces.layer)))
+  Effect.provide(Calibration.layer.pipe(Layer.provideMerge(Traces.layer)))
 )
+
+/** Warns of traces whose first rollout says that it is another model's: all that follow most likely are. */
+const warnOfOthers = Effect.fnUntraced(function* (path: string, model: string) {
+  const { read } = yield* Traces.Traces
+  // What cannot be read is told when all of it is.
+  const first = yield* Effect.orElseSucceed(Stream.runHead(read(path)), Option.none)
+  const rollout = Option.getOrUndefined(first)?.value.rollout
+  const other = Json.isObject(rollout) ? rollout.model : undefined
+  if (typeof other === "string" && other !== model) {
+    yield* Effect.logWarning(
+      `${Text.visible(path)} begins with a rollout of ${Text.visible(other)}, not of ${Text.visible(model)}; all of it is calibrated`
+    )
+  }
+})

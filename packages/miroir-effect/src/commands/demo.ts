@@ -55,6 +55,7 @@ export const demo = Effect.fnUntraced(function* ({ out, seed }: Settings) {
       containers: { urls },
       policy: { baseUrl: policy.url, model: ClumsyModel.name, seed },
       coworker: Option.some({ baseUrl: coworker.url, model: KnowingCoworker.name }),
+      again: Option.none(),
       direct: true
     }
   )

@@ -100,7 +100,9 @@ export const rollout = Effect.fnUntraced(function* (options: Options) {
     policy: yield* Models.policy(options),
     coworker: yield* Models.coworker(options),
     leasing: yield* Leasing.config,
-    transport: yield* Transport.config
+    transport: yield* Transport.config,
+    // The fresh one would move away what is there.
+    again: Option.some(options.fresh ? "the same command without --fresh" : "the same command")
   })
 })
 
@@ -113,12 +115,14 @@ interface With {
   readonly transport?: Partial<Transport.Settings> | undefined
   /** Whether the proxies that the environment names are left aside. */
   readonly direct?: boolean
+  /** What to give to go on with the run, where that can be. */
+  readonly again: Option.Option<string>
 }
 
 /** The command without its command line and environment. */
 export const run = Effect.fnUntraced(function* (
   options: RunOptions,
-  { containers, coworker, direct = false, leasing, policy, transport }: With
+  { again, containers, coworker, direct = false, leasing, policy, transport }: With
 ) {
   const services = Layer.provideMerge(
     Option.match(coworker, {
@@ -137,7 +141,10 @@ export const run = Effect.fnUntraced(function* (
       catalog: { dialect: options.dialect === "miroir" ? "miroir" : "auto" }
     })
   )
-  yield* Effect.provide(roll(options, containers, policy.model, Option.isSome(coworker)), services)
+  yield* Effect.provide(
+    roll(options, { again, containers, model: policy.model, hasCoworker: Option.isSome(coworker) }),
+    services
+  )
 })
 
 /** What is wrong with options that go together. */
@@ -182,14 +189,20 @@ const sessionsOf = ({ concurrency, dialect }: RunOptions, containers: Leasing.Co
 
 const roll = Effect.fnUntraced(function* (
   options: RunOptions,
-  containers: Leasing.Containers,
-  model: string,
-  hasCoworker: boolean
+  {
+    again,
+    containers,
+    hasCoworker,
+    model
+  }: Pick<With, "again" | "containers"> & {
+    readonly hasCoworker: boolean
+    readonly model: string
+  }
 ) {
   const { calibrate, dryRun, json, traces } = options
   const rollout = yield* Rollout.Rollout
   if (Option.isSome(calibrate)) yield* calibratable(calibrate.value, traces)
-  const tasks = yield* Coworker.answerable(yield* chosen(options, containers), hasCoworker)
+  const tasks = yield* chosen(options, containers, hasCoworker)
   const plan: Rollout.Plan = {
     ...containers,
     tasks,
@@ -204,7 +217,9 @@ const roll = Effect.fnUntraced(function* (
     fresh: options.fresh
   }
   if (dryRun) return yield* printPreview(yield* rollout.preview(plan), options)
-  const goingOn = `What is saved is in ${Text.visible(traces)}; ${again(options)} goes on from there.`
+  const then = (what: string) =>
+    Option.match(again, { onNone: () => ".", onSome: (command) => `; ${command} ${what}.` })
+  const goingOn = `What is saved is in ${Text.visible(traces)}${then("goes on from there")}`
   const ended = yield* following(rollout.run(plan)).pipe(
     Effect.onInterrupt(() => Effect.logInfo(`Stopped. ${goingOn}`)),
     Effect.tapError(({ _tag }) => Effect.when(Effect.logInfo(goingOn), () => inMidRun.has(_tag)))
@@ -227,28 +242,39 @@ const roll = Effect.fnUntraced(function* (
   }
   if (ended.failed > 0) {
     return yield* new FellShort({
-      message: `${Text.counted(ended.failed, "rollout")} given up; failures.ndjson in ${Text.visible(traces)} says why; ${again(options)} tries again.`
+      message: `${Text.counted(ended.failed, "rollout")} given up; failures.ndjson in ${Text.visible(traces)} says why${then("tries again")}`
     })
   }
 })
 
 /** What a run may end with that had begun well. */
-const inMidRun: ReadonlySet<string> = new Set(["NoFreeContainer", "PolicyFailed", "PolicyRejected", "CoworkerFailed"])
-
-/** What to give to go on with a run; the fresh one would move it away. */
-const again = ({ fresh }: RunOptions): string => (fresh ? "the same command without --fresh" : "the same command")
+const inMidRun: ReadonlySet<string> = new Set(["NoFreeContainer", "PolicyFailed"])
 
 /** The tasks that are asked for, in their order. */
-const chosen = Effect.fnUntraced(function* (options: RunOptions, containers: Leasing.Containers) {
+const chosen = Effect.fnUntraced(function* (
+  { calibration: file, keep, task, ...options }: RunOptions,
+  containers: Leasing.Containers,
+  hasCoworker: boolean
+) {
   const all = yield* offered(options, containers)
-  const named = options.task.length === 0 ? all : yield* only(all, options.task)
-  if (Option.isNone(options.calibration)) return named
+  const tasks = yield* Coworker.answerable(task.length === 0 ? all : yield* only(all, task), hasCoworker)
+  if (Option.isNone(file)) return tasks
   const calibration = yield* Calibration.Calibration
-  const keep = options.keep.length === 0 ? undefined : options.keep
-  return yield* calibration.select(named, options.calibration.value, keep)
+  const classified = yield* calibration.read(file.value)
+  // The calibration of a run on some of the tasks knows no others: they are not among those to keep.
+  const known = tasks.filter(({ id }) => classified.tasks.has(id))
+  const unknown = known.length === 0 ? 0 : tasks.length - known.length
+  if (unknown > 0) {
+    const what = `${Text.counted(unknown, "task")} that ${Text.visible(file.value)} does not know`
+    yield* Effect.logWarning(`Left out ${what}.`)
+  }
+  return yield* calibration.select(known.length === 0 ? tasks : known, classified, keep.length === 0 ? undefined : keep)
 })
 
-const offered = Effect.fnUntraced(function* ({ seeds, split, tasks }: RunOptions, containers: Leasing.Containers) {
+const offered = Effect.fnUntraced(function* (
+  { seeds, split, tasks }: Pick<RunOptions, "seeds" | "split" | "tasks">,
+  containers: Leasing.Containers
+) {
   if (Option.isSome(tasks)) return yield* Tasks.read(tasks.value)
   if (Option.isSome(seeds)) {
     return yield* Effect.mapError(
