@@ -34,7 +34,7 @@ export const rows = async () => {
         return pool.report()
       },
       pairs,
-      warmups: 1
+      warmups: 2
     })
     const best = median(given.map(({ base }) => share(base, containers)))
     return [

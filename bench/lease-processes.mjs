@@ -11,7 +11,7 @@ const containers = 64
 const processes = 4
 const fibers = 64
 const episodes = 5
-const pairs = 3
+const pairs = 5
 
 export const rows = async () => {
   const pool = await startPool(Array.from({ length: containers }, () => "free"))

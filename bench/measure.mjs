@@ -7,7 +7,7 @@ export const median = (values) => {
 
 /**
  * Has two sides run in turn, so that a machine whose speed drifts is fair to both, and gives what each pair gave; the
- * first pair warms up, where `warmups` is 1, and is dropped. Which of the two goes first changes from pair to pair.
+ * first pairs warm up, as many as `warmups`, and are dropped. Which of the two goes first changes from pair to pair.
  */
 export const paired = async ({ name, base, ours, pairs, warmups = 0 }) => {
   const given = []

@@ -222,8 +222,6 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
     )
   }
 
-  const clock = yield* Effect.clock
-
   /** In the order in which they came, which is the order of grants. */
   const queue = new Set<Waiter>()
   /** The same, in the order of their last tries: nobody's tries keep another from trying, however few places there are. */
@@ -237,9 +235,8 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
   const counts = { held: 0, opening: 0, probing: 0, probes: 0, handOvers: 0 }
   /** Whether a waiter who might have tried had to wait, for a handshake's place or a pause. */
   let isCrowded = false
-  /** After an opening, until the next one may begin; and when that is, in milliseconds of the Clock's steady time. */
+  /** After an opening, until the next one may begin. */
   let pause: Timers.Cancel | undefined
-  let openAt = 0
 
   // Doors
 
@@ -574,13 +571,8 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
    */
   const mayTakeNow = (): boolean => {
     if (pause !== undefined) return false
-    const between = Duration.toMillis(settings.openingPause)
-    if (between === 0) return true
-    const now = Number(clock.unsafeCurrentTimeNanos()) / 1e6
-    // A timer that comes late makes up for it, in part: else the rate would be that of the timers.
-    openAt = Math.max(openAt, now - catchUp * between) + between
-    if (openAt <= now) return true
-    pause = timers.after(openAt - now, () => {
+    if (Duration.toMillis(settings.openingPause) === 0) return true
+    pause = timers.after(settings.openingPause, () => {
       pause = undefined
       next()
     })
@@ -714,9 +706,6 @@ export const make = Effect.fnUntraced(function* (settings: Settings, { open, pro
 })
 
 const idOf = ({ href, place = 0 }: Place): string => (place === 0 ? href : `${href} ${place}`)
-
-/** So many openings may begin at once, after a while without one or when a timer came late. */
-const catchUp = 4
 
 /** One for each way in: the same container with another credential is another door. */
 const keyOf = (base: Place, token: Token): string => {
