@@ -124,8 +124,8 @@ const headOf = (text: string, columns: number): string => {
 const wrapped = (text: string, columns: number): ReadonlyArray<string> => {
   const lines: Array<string> = []
   let line = ""
-  for (const word of text.split(" ")) {
-    const longer = line === "" ? word : `${line} ${word}`
+  for (const [index, word] of text.split(" ").entries()) {
+    const longer = index === 0 ? word : `${line} ${word}`
     if (widthOf(longer) <= columns) {
       line = longer
       continue

@@ -47,6 +47,10 @@ describe("a table", () => {
     }
   })
 
+  it("keeps the blanks that a cell begins with", () => {
+    assert.strictEqual(Text.table([{ heading: "a", fit: "wrap" }], [[" !"]]), "a\n !")
+  })
+
   it("cuts, breaks at blanks, aligns by width, and paints what is shown", () => {
     const columns: ReadonlyArray<Text.Column> = [
       { heading: "id", fit: "cut" },
