@@ -50,19 +50,8 @@ export const row = ({ name, measure, values, target, digits = 2, worst = false }
   }
 }
 
-/** The rows as one table. */
-export const table = (rows) => {
-  const lines = [
-    ["name", "median", "min to max", "to reach", "", "measured"],
-    ...rows.map(({ measure, name, ok, ratio, spread: [low, high], target }) => [
-      name,
-      String(ratio),
-      `${low} to ${high}`,
-      target,
-      ok ? "reached" : "missed",
-      measure
-    ])
-  ]
+/** Lines of cells, the columns as wide as need be. */
+export const aligned = (lines) => {
   const widths = lines[0].map((_, column) => Math.max(...lines.map((line) => line[column].length)))
   return lines
     .map((line) =>
@@ -73,3 +62,17 @@ export const table = (rows) => {
     )
     .join("\n")
 }
+
+/** The rows as one table. */
+export const table = (rows) =>
+  aligned([
+    ["name", "median", "min to max", "to reach", "", "measured"],
+    ...rows.map(({ measure, name, ok, ratio, spread: [low, high], target }) => [
+      name,
+      String(ratio),
+      `${low} to ${high}`,
+      target,
+      ok ? "reached" : "missed",
+      measure
+    ])
+  ])

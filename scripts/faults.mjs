@@ -9,6 +9,7 @@
  */
 import { fileURLToPath } from "node:url"
 import { startVitest } from "vitest/node"
+import { aligned } from "../bench/measure.mjs"
 
 const [runs = "3", schedules = "500"] = process.argv.slice(2)
 process.env.FAULT_RUNS = runs
@@ -34,19 +35,6 @@ const vitest = await startVitest(
 )
 await vitest?.close()
 
-/** Columns as wide as need be. */
-const table = (lines) => {
-  const widths = lines[0].map((_, column) => Math.max(...lines.map((line) => line[column].length)))
-  return lines
-    .map((line) =>
-      line
-        .map((cell, column) => cell.padEnd(widths[column]))
-        .join("  ")
-        .trimEnd()
-    )
-    .join("\n")
-}
-
 /** The faults of a phase that came to the same, in a line. */
 const rows = (played) => {
   const groups = new Map()
@@ -63,7 +51,7 @@ const rows = (played) => {
 }
 
 const played = tests.flatMap(({ meta }) => meta.faults ?? [])
-console.log(table([["phase", "what came of it", "times", "slowest", "faults"], ...rows(played)]))
+console.log(aligned([["phase", "what came of it", "times", "slowest", "faults"], ...rows(played)]))
 console.log()
 console.log(`${played.length} faults in ${new Set(played.map(({ phase }) => phase)).size} phases.`)
 const counts = {}

@@ -206,7 +206,7 @@ export const make = Effect.fnUntraced(function* (
   const http = yield* HttpClient.HttpClient
   const timers = yield* Timers.make
 
-  /** Containers whose health told `leased` when it was asked last. */
+  /** Containers whose last healthy answer told `leased`. */
   const tellLeased = new Set<string>()
 
   const probe: LeaseDesk.Hands["probe"] = (base, token) =>
