@@ -94,6 +94,7 @@ const checks = {
   lint: () => tool("biome", "check", "--error-on-warnings"),
   unused: () => tool("knip", "--no-progress"),
   docs: () => run("node", "scripts/docs.mjs", "--check"),
+  scanner: () => run("node", "scripts/scanner.mjs", "--check"),
   publishing: () =>
     each(
       packages.map((name) => `packages/${name}`),

@@ -17,8 +17,9 @@ import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as CalibrationFile from "./internal/calibrationFile.js"
 import { orderByCodePoints, sortedByCodePoints } from "./internal/codePoints.js"
+import { type Figures, figuresOf } from "./internal/mutableTally.js"
 import { platformReason } from "./internal/platformReason.js"
-import * as RewardSums from "./internal/rewardSums.js"
+import { ScannedTally } from "./internal/scannedTally.js"
 import { canWriteWhole, writeWhole } from "./internal/wholeFile.js"
 import {
   type CalibrationError,
@@ -242,28 +243,39 @@ export const tally = Tally.sink
  * @category tallies
  */
 export const fromTally = (
-  { tasks, tellsSuccess }: Tally.Tally,
+  tally: Tally.Tally,
   { k, model }: { readonly model: string; readonly k?: number | undefined }
 ): Either.Either<CalibrationResult, CalibrationError> =>
   Either.gen(function* () {
     if (k !== undefined) yield* validK(k)
-    let most = 0
-    const totals = { graded: 0, void: 0 }
-    const conflicts: Array<string> = []
-    for (const [id, task] of tasks) {
-      if (task.taskHashes.length > 1) conflicts.push(id)
-      most = Math.max(most, task.graded)
-      totals.graded += task.graded
-      totals.void += task.void
-    }
-    const [taskId] = sortedByCodePoints(conflicts)
-    const [one, other] = tasks.get(taskId ?? "")?.taskHashes ?? []
-    if (taskId !== undefined && one !== undefined && other !== undefined) {
-      return yield* Either.left(new TaskVersionConflict({ taskId, hashes: [one, other] }))
-    }
-    if (most < 2) return yield* Either.left(new NoClassableTask({ tasks: tasks.size, ...totals }))
-    return { model, k: k ?? most, tasks: calibrateTasks(tasks, k ?? most), tellsSuccess }
+    const most = tally instanceof ScannedTally ? tally.mostGraded() : yield* mostGraded(tally)
+    if (most < 2) return yield* Either.left(noClassableTask(tally))
+    return { model, k: k ?? most, tasks: calibrateTasks(tally, k ?? most), tellsSuccess: tally.tellsSuccess }
   })
+
+/** The most rollouts of a task that are graded, if all tasks have one version. */
+const mostGraded = ({ tasks }: Tally.Tally): Either.Either<number, TaskVersionConflict> => {
+  let most = 0
+  const conflicts: Array<string> = []
+  for (const [id, task] of tasks) {
+    if (task.taskHashes.length > 1) conflicts.push(id)
+    most = Math.max(most, task.graded)
+  }
+  const [taskId] = sortedByCodePoints(conflicts)
+  const [one, other] = tasks.get(taskId ?? "")?.taskHashes ?? []
+  return taskId !== undefined && one !== undefined && other !== undefined
+    ? Either.left(new TaskVersionConflict({ taskId, hashes: [one, other] }))
+    : Either.right(most)
+}
+
+const noClassableTask = ({ tasks }: Tally.Tally): NoClassableTask => {
+  const totals = { graded: 0, void: 0 }
+  for (const task of tasks.values()) {
+    totals.graded += task.graded
+    totals.void += task.void
+  }
+  return new NoClassableTask({ tasks: tasks.size, ...totals })
+}
 
 /**
  * The calibration file's text: JSON, indent 2, in the form of Python's `json.dumps`, with a line end.
@@ -277,14 +289,14 @@ const validK = (k: number): Either.Either<number, InvalidK> =>
   Number.isInteger(k) && k >= 1 ? Either.right(k) : Either.left(new InvalidK({ k }))
 
 /** In the order in which they are in memory, and only the results in the order of their ids: that is twice as fast. */
-const calibrateTasks = (
-  tasks: ReadonlyMap<string, Tally.TaskTally>,
-  k: number
-): ReadonlyMap<string, TaskCalibration> => {
-  const ids = Array.from(tasks.keys())
-  const calibrated = Array.from(tasks.values(), (task) => calibrateTask(task, k))
+const calibrateTasks = (tally: Tally.Tally, k: number): ReadonlyMap<string, TaskCalibration> => {
+  const [ids, calibrated] =
+    tally instanceof ScannedTally
+      ? [tally.ids, tally.ids.map((_, task) => calibrateTask(tally.figures(task), k))]
+      : [Array.from(tally.tasks.keys()), Array.from(tally.tasks.values(), (task) => calibrateTask(figuresOf(task), k))]
+  const order = tally instanceof ScannedTally && tally.isSorted ? ids.keys() : orderByCodePoints(ids)
   const sorted = new Map<string, TaskCalibration>()
-  for (const at of orderByCodePoints(ids)) {
+  for (const at of order) {
     const id = ids[at]
     const task = calibrated[at]
     if (id !== undefined && task !== undefined) sorted.set(id, task)
@@ -292,21 +304,22 @@ const calibrateTasks = (
   return sorted
 }
 
-const calibrateTask = (task: Tally.TaskTally, k: number): TaskCalibration => {
-  const { graded, rewards, successes } = task
+const calibrateTask = (
+  { graded, harmed, isEqual, mean, successes, taskHash, variance, void: voids }: Figures,
+  k: number
+): TaskCalibration => {
   const known = graded > 0
-  const isEqual = task.lowestReward === task.highestReward
   return {
-    task_hash: task.taskHashes[0] ?? "",
+    task_hash: taskHash,
     class: graded < 2 ? null : !isEqual ? "learnable" : successes === graded ? "solved" : "out_of_reach",
     rollouts: graded,
-    void: task.void,
+    void: voids,
     "pass@1": known ? successes / graded : null,
     "pass@k": passAtK(graded, successes, k),
     "pass^k": passHatK(graded, successes, k),
-    reward_mean: known ? RewardSums.mean(rewards, graded) : null,
-    reward_variance: !known ? null : isEqual ? 0 : RewardSums.variance(rewards, graded),
-    harm_rate: known ? task.harmed / graded : null
+    reward_mean: known ? mean : null,
+    reward_variance: known ? variance : null,
+    harm_rate: known ? harmed / graded : null
   }
 }
 

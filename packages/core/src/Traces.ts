@@ -14,10 +14,10 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import type { EpisodeRecord } from "./EpisodeRecord.js"
-import { MutableTally } from "./internal/mutableTally.js"
 import { RecordDecoder, TallyDecoder } from "./internal/traceDecoders.js"
 import * as TraceFiles from "./internal/traceFiles.js"
-import type { LineDecoder } from "./internal/traceLines.js"
+import { type LineDecoder, pieceSize } from "./internal/traceLines.js"
+import { TraceScanners } from "./internal/traceScanner.js"
 import * as TraceWriter from "./internal/traceWriter.js"
 import { TraceError } from "./MiroirError.js"
 import type { Tally } from "./Tally.js"
@@ -64,6 +64,7 @@ export const make = Effect.gen(function* () {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const scope = yield* Effect.scope
+  const scanners = new TraceScanners(pieceSize)
   const writers = new Map<string, ReturnType<typeof TraceWriter.make>>()
 
   const writerOf = (folder: string): ReturnType<typeof TraceWriter.make> => {
@@ -93,10 +94,15 @@ export const make = Effect.gen(function* () {
     save,
     read: (paths) => Stream.suspend(() => decoded(paths, new RecordDecoder())),
     tally: (paths) =>
-      Effect.suspend(() => {
-        const tally = new MutableTally()
-        return Effect.map(Stream.runDrain(decoded(paths, new TallyDecoder(tally))), () => tally.result())
-      })
+      Effect.acquireUseRelease(
+        Effect.sync(() => scanners.make()),
+        (scanner) =>
+          Effect.suspend(() => {
+            const decoder = new TallyDecoder(scanner)
+            return Effect.map(Stream.runDrain(decoded(paths, decoder)), () => decoder.result())
+          }),
+        (scanner) => Effect.sync(() => (scanner === undefined ? undefined : scanners.release(scanner)))
+      )
   })
 })
 

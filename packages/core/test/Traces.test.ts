@@ -194,7 +194,7 @@ const readBoth = (paths: string | ReadonlyArray<string>) =>
     const error: TraceError | undefined = Either.isLeft(read.value) ? read.value.left : undefined
     assert.strictEqual(Either.isLeft(tally.value) ? tally.value.left.message : undefined, error?.message)
     if (Either.isRight(tally.value)) {
-      assert.deepStrictEqual(Array.from(tally.value.right.tasks.keys()), Array.from(new Set(seen)))
+      assert.sameMembers(Array.from(tally.value.right.tasks.keys()), Array.from(new Set(seen)))
     }
     return { seen, warnings: read.warnings, error, tally: Either.getOrElse(tally.value, () => Tally.empty) }
   })
@@ -356,8 +356,7 @@ describe("read and tally", () => {
         seen,
         records.map(({ task_id }) => task_id)
       )
-      for (const [index, task] of Array.from(tally.tasks.values()).entries())
-        assert.strictEqual(task.highestReward, index)
+      for (const [id, task] of tally.tasks) assert.strictEqual(`t-${task.highestReward}`, id)
     }).pipe(Effect.provide(files))
   )
 

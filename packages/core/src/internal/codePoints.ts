@@ -36,14 +36,13 @@ const mostColumns = 64
  * comparing, since each string is looked at once a column. Undefined where it does not pay, or where a character is beyond Latin-1.
  */
 const orderByColumns = (strings: ReadonlyArray<string>): Uint32Array | undefined => {
-  const [first = ""] = strings
-  let shared = first.length
+  let [prefix = ""] = strings
   let longest = 0
   for (const text of strings) {
     longest = Math.max(longest, text.length)
-    shared = Math.min(shared, text.length)
-    while (shared > 0 && text.slice(0, shared) !== first.slice(0, shared)) shared--
+    while (!text.startsWith(prefix)) prefix = prefix.slice(0, -1)
   }
+  const shared = prefix.length
   if (longest - shared > mostColumns) return undefined
   let order = Uint32Array.from(strings.keys())
   let next = new Uint32Array(strings.length)

@@ -96,14 +96,21 @@ export const parts = (cells: Float64Array, from: number, to: number, others?: Fl
 /** Of a sum that is 0, as many are. */
 const none: Array<number> = []
 
-/** The last part is all of a sum but its rounding error, as a rule; then the others' sum is, rounded, what it lacks. */
-const top = (parts: ReadonlyArray<number>): number => parts[parts.length - 1] ?? 0
+/** Doubles whose exact sum is what is meant, and which of them those are, from the first on; zeros behind them are free cells. */
+type Cells = ArrayLike<number>
 
-/** NaN where the last part is not that large. */
-const rest = (parts: ReadonlyArray<number>): number => {
+/** Where the last part of those from `from` to `to` is, or before `from`. */
+const topAt = (cells: Cells, from: number, to: number): number => {
+  let at = from
+  while (at < to && cells[at] !== 0) at++
+  return at - 1
+}
+
+/** The last part is all of a sum but its rounding error, as a rule; then the others' sum is, rounded, what it lacks. NaN where it is not. */
+const rest = (cells: Cells, from: number, topAt: number): number => {
   let sum = 0
-  for (let at = 0; at < parts.length - 1; at++) sum += parts[at] ?? 0
-  return Math.abs(sum) <= Math.abs(top(parts)) * 2 ** -50 ? sum : Number.NaN
+  for (let at = from; at < topAt; at++) sum += cells[at] ?? 0
+  return Math.abs(sum) <= Math.abs(cells[topAt] ?? 0) * 2 ** -50 ? sum : Number.NaN
 }
 
 const exactly = (parts: ReadonlyArray<number>, extreme: bigint, unit: number): Binary.Binary => {
@@ -111,12 +118,19 @@ const exactly = (parts: ReadonlyArray<number>, extreme: bigint, unit: number): B
   return parts.map(Binary.toBinary).reduce(Binary.add, start)
 }
 
+/** The mean of `count` rewards whose sum is in the cells; NaN where more than doubles are needed. */
+export const quickMean = (cells: Cells, from: number, to: number, count: number): number => {
+  const top = topAt(cells, from, to)
+  if (top < from) return 0
+  // Two parts do not overlap: their sum is rounded correctly by the addition.
+  if (top === from || top === from + 1) return ((top > from ? (cells[from] ?? 0) : 0) + (cells[top] ?? 0)) / count
+  return Binary.certain(cells[top] ?? 0, rest(cells, from, top)) / count
+}
+
 /** The mean of `count` rewards: their sum, rounded, over their count, as Python's statistics.fmean has it. */
 export const mean = (sums: RewardSums, count: number): number => {
-  // Two parts do not overlap: their sum is rounded correctly by the addition.
-  if (sums.extremeSum === 0n && sums.sum.length <= 2) return ((sums.sum[0] ?? 0) + (sums.sum[1] ?? 0)) / count
-  const quick = sums.extremeSum === 0n ? Binary.certain(top(sums.sum), rest(sums.sum)) : Number.NaN
-  if (Number.isFinite(quick)) return quick / count
+  const quick = sums.extremeSum === 0n ? quickMean(sums.sum, 0, sums.sum.length, count) : Number.NaN
+  if (Number.isFinite(quick)) return quick
   const { exponent, mantissa } = exactly(sums.sum, sums.extremeSum, Binary.smallestExponent)
   const rounded = Binary.nearest(mantissa, 1n, exponent)
   // A mean may well be a double where its sum is beyond all doubles.
@@ -125,7 +139,9 @@ export const mean = (sums: RewardSums, count: number): number => {
 
 /** The population's variance, (n·Σx² - (Σx)²) / n², rounded once. */
 export const variance = (sums: RewardSums, count: number): number => {
-  const quick = quickVariance(sums, count)
+  const cells = [...sums.sum, ...sums.squares]
+  const isQuick = sums.extremeSum === 0n && sums.extremeSquares === 0n
+  const quick = isQuick ? quickVariance(cells, 0, sums.sum.length, cells.length, count) : Number.NaN
   if (!Number.isNaN(quick)) return quick
   const sum = exactly(sums.sum, sums.extremeSum, Binary.smallestExponent)
   const squares = exactly(sums.squares, sums.extremeSquares, 2 * Binary.smallestExponent)
@@ -141,13 +157,16 @@ export const variance = (sums: RewardSums, count: number): number => {
 const leastQuick = 2 ** -400
 const mostQuick = 2 ** 400
 
-/** The same with twice a double's precision, much faster; NaN where that is not enough. */
-const quickVariance = ({ extremeSquares, extremeSum, squares, sum }: RewardSums, count: number): number => {
-  const square = top(squares)
-  if (extremeSum !== 0n || extremeSquares !== 0n || count > 2 ** 26 || square < leastQuick || square > mostQuick) {
-    return Number.NaN
-  }
-  const total = top(sum)
+/**
+ * The same with twice a double's precision, much faster; NaN where that is not enough. The sum is in the cells from `from`
+ * to `squares`, that of the squares in those behind, to `to`.
+ */
+export const quickVariance = (cells: Cells, from: number, squares: number, to: number, count: number): number => {
+  const squareAt = topAt(cells, squares, to)
+  const square = squareAt < squares ? 0 : (cells[squareAt] ?? 0)
+  if (count > 2 ** 26 || square < leastQuick || square > mostQuick) return Number.NaN
+  const totalAt = topAt(cells, from, squares)
+  const total = totalAt < from ? 0 : (cells[totalAt] ?? 0)
   const one = count * square
   const other = total * total
   const high = one - other
@@ -155,8 +174,8 @@ const quickVariance = ({ extremeSquares, extremeSum, squares, sum }: RewardSums,
   const rounded = one - (high - virtual) - (other + virtual)
   const low =
     rounded +
-    (Binary.productError(count, square, one) + count * rest(squares)) -
-    (Binary.productError(total, total, other) + 2 * total * rest(sum))
+    (Binary.productError(count, square, one) + count * rest(cells, squares, squareAt)) -
+    (Binary.productError(total, total, other) + 2 * total * (totalAt < from ? 0 : rest(cells, from, totalAt)))
   // Where nearly all is cancelled, what is left has too few certain bits.
   return high > one * 2 ** -30 ? Binary.quotient(high, low, count * count) : Number.NaN
 }

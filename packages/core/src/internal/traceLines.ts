@@ -7,7 +7,7 @@ import { constants, isUtf8 } from "node:buffer"
 import * as Either from "effect/Either"
 import { EpisodeRecord } from "../EpisodeRecord.js"
 import * as Json from "../Json.js"
-import { type Memory, slack } from "./traceScan.js"
+import { type Memory, slack, type TraceScanner } from "./traceScanner.js"
 
 /** What is wrong with a line. */
 export class LineFault {
@@ -23,19 +23,24 @@ export class LineFault {
 
 /** Makes something of lines. */
 export interface LineDecoder<A> {
+  /** Takes lines before they come to `decode`, which then has only those that it does not take; it may be none. */
+  readonly scanner: TraceScanner | undefined
   /** Takes the line from `start` to `end`, where a newline is; what comes of it goes to `out`. */
   readonly decode: (memory: Memory, start: number, end: number, line: number, out: Array<A>) => LineFault | undefined
-  /** Does what `decode` has put off, before the memory is used for other bytes. */
-  readonly finish: (memory: Memory) => LineFault | undefined
   /** How many rewards it has met that are neither null nor finite. */
   notFinite: number
 }
+
+/** About how many bytes are taken at a time. */
+export const pieceSize = 1 << 22
 
 /**
  * Use: put bytes into `room`, say how many by `took`, and while `room` is filled again, have the whole lines of
  * before decoded by `decode`; at the end `decodeRest`.
  */
 export class TraceLines<A> {
+  /** The pieces that are used but for very long lines. */
+  private readonly usual: readonly [Memory, Memory]
   /** The whole lines that are to be decoded: from `start` to `wholeEnd` of this memory. */
   private whole: Memory
   private start = 0
@@ -46,13 +51,13 @@ export class TraceLines<A> {
   /** The number of the line that was decoded last, from 1. */
   private line = 0
 
-  /** `size` is about how many bytes it takes at a time. */
+  /** `size` is that of the scanner's blocks, where there are any. */
   constructor(
     private readonly decoder: LineDecoder<A>,
-    private readonly size = 1 << 22
+    private readonly size = pieceSize
   ) {
-    this.whole = memoryOf(size)
-    this.next = memoryOf(size)
+    this.usual = decoder.scanner?.blocks ?? [memoryOf(size), memoryOf(size)]
+    ;[this.whole, this.next] = this.usual
   }
 
   /** Forgets what is left, for the next file. */
@@ -63,11 +68,12 @@ export class TraceLines<A> {
   /** Where the file's next bytes have to be put. */
   room(): Uint8Array {
     this.next = withRoom(this.next, this.begun, this.size / 2)
-    return this.next.bytes.subarray(this.begun, this.next.bytes.length - behindLine)
+    return this.next.bytes.subarray(this.begun, this.next.bytes.length - slack)
   }
 
   /** `count` bytes were put there. What was whole before must have been decoded. */
   took(count: number): void {
+    this.decoder.scanner?.makeRoom()
     const { bytes } = this.next
     const end = this.begun + count
     const newline = bytes.subarray(this.begun, end).lastIndexOf(0x0a)
@@ -77,7 +83,8 @@ export class TraceLines<A> {
     }
     const wholeEnd = this.begun + newline + 1
     const left = end - wholeEnd
-    const other = withRoom(this.whole, 0, left)
+    const free = this.next === this.usual[0] ? this.usual[1] : this.usual[0]
+    const other = withRoom(free, 0, left)
     bytes.copy(other.bytes, 0, wholeEnd, end)
     this.whole = this.next
     this.start = 0
@@ -88,21 +95,27 @@ export class TraceLines<A> {
 
   /** Decodes the lines that are whole, and gives the first fault. */
   decode(out: Array<A>): LineFault | undefined {
+    const { scanner } = this.decoder
     while (this.start < this.wholeEnd) {
+      if (scanner !== undefined) {
+        this.start = scanner.scan(this.whole, this.start, this.wholeEnd)
+        this.line += scanner.lines
+        if (this.start === this.wholeEnd) break
+      }
       const start = this.start
       const end = this.whole.bytes.indexOf(0x0a, start)
       this.start = end + 1
       const fault = this.decodeLine(this.whole, start, end, out)
       if (fault !== undefined) return fault
     }
-    return this.decoder.finish(this.whole)
+    return undefined
   }
 
   /** Decodes what is left behind the last line end, and gives what is wrong with it. */
   decodeRest(out: Array<A>): LineFault | undefined {
     if (this.begun === 0) return undefined
     this.next.bytes[this.begun] = 0x0a
-    return this.decodeLine(this.next, 0, this.begun, out) ?? this.decoder.finish(this.next)
+    return this.decodeLine(this.next, 0, this.begun, out)
   }
 
   private decodeLine(memory: Memory, lineStart: number, end: number, out: Array<A>): LineFault | undefined {
@@ -116,17 +129,11 @@ export class TraceLines<A> {
   }
 }
 
-/** A newline, and what is read beyond it. */
-const behindLine = 1 + slack
-
-const memoryOf = (size: number): Memory => {
-  const bytes = Buffer.allocUnsafeSlow(size + behindLine)
-  return { bytes, view: new DataView(bytes.buffer) }
-}
+const memoryOf = (size: number): Memory => ({ bytes: Buffer.allocUnsafeSlow(size + slack) })
 
 /** The memory, or a larger one with the same `used` bytes, that has room for as many more. */
 const withRoom = (memory: Memory, used: number, more: number): Memory => {
-  if (used + more <= memory.bytes.length - behindLine) return memory
+  if (used + more <= memory.bytes.length - slack) return memory
   const larger = memoryOf((used + more) * 2)
   memory.bytes.copy(larger.bytes, 0, 0, used)
   return larger

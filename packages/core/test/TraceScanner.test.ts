@@ -1,37 +1,75 @@
 /** The scanner that skips what calibration does not need, against the JSON parser. */
 import { isUtf8 } from "node:buffer"
 import { assert, it } from "@effect/vitest"
+import * as Calibration from "@miroir-effect/core/Calibration"
 import * as EpisodeRecord from "@miroir-effect/core/EpisodeRecord"
 import * as Outcome from "@miroir-effect/core/Outcome"
+import * as Tally from "@miroir-effect/core/Tally"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
-import { MutableTally } from "../src/internal/mutableTally.js"
+import { figuresOf } from "../src/internal/mutableTally.js"
 import { RecordDecoder, TallyDecoder } from "../src/internal/traceDecoders.js"
 import { type LineDecoder, type LineFault, TraceLines } from "../src/internal/traceLines.js"
-import { Scanned, Scanner, slack } from "../src/internal/traceScan.js"
+import { TraceScanners } from "../src/internal/traceScanner.js"
 
-/** The bytes of a line and of what comes behind it, which must not matter. */
-const memory = (line: Buffer) => {
-  const bytes = Buffer.alloc(line.length + 1 + slack, '"')
-  line.copy(bytes)
-  bytes[line.length] = 0x0a
-  return { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.length) }
+const size = 1 << 20
+const scanners = new TraceScanners(size)
+
+interface Decoded {
+  readonly fault: LineFault | undefined
+  readonly tally: Tally.Tally
+  readonly notFinite: number
+}
+
+/** By way of the scanner; what is in the memory behind the lines must not matter. */
+const decoded = (lines: ReadonlyArray<Buffer>): Decoded => {
+  const bytes = Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")]))
+  const scanner = scanners.make() ?? assert.fail("no scanner")
+  const decoder = new TallyDecoder(scanner)
+  const whole = new TraceLines(decoder, size)
+  let fault: LineFault | undefined
+  for (let at = 0; at < bytes.length && fault === undefined; ) {
+    const room = whole.room()
+    const count = Math.min(room.length, bytes.length - at)
+    room.set(bytes.subarray(at, at + count))
+    room.fill(0x22, count, Math.min(count + 1000, room.length))
+    at += count
+    whole.took(count)
+    fault = whole.decode([])
+  }
+  const { notFinite } = decoder
+  const tally = decoder.result()
+  scanners.release(scanner)
+  return { fault, tally, notFinite }
+}
+
+/** A tally but for the parts of its sums, which depend on the order of the records where their sum does not. */
+const told = (task: Tally.TaskTally | undefined) => {
+  if (task === undefined) return undefined
+  const { rewards, ...rest } = task
+  return { ...rest, ...figuresOf(task) }
+}
+
+/** Whether the scanner takes all of the lines. */
+const takes = (lines: ReadonlyArray<Buffer>): boolean => {
+  const scanner = scanners.make() ?? assert.fail("no scanner")
+  const bytes = Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")]))
+  scanner.makeRoom()
+  bytes.copy(scanner.blocks[0].bytes)
+  const end = scanner.scan(scanner.blocks[0], 0, bytes.length)
+  scanners.release(scanner)
+  return end === bytes.length
 }
 
 type Verdict = { readonly outcome: Outcome.Outcome; readonly notFinite: number } | { readonly isJson: boolean }
 
-const decodeLine = (decoder: TallyDecoder, line: Buffer): LineFault | undefined => {
-  const bytes = memory(line)
-  return decoder.decode(bytes, 0, line.length, 1) ?? decoder.finish(bytes)
-}
-
 /** By way of the scanner. */
 const scanned = (line: Buffer): Verdict => {
-  const tally = new MutableTally()
-  const decoder = new TallyDecoder(tally)
-  const fault = decodeLine(decoder, line)
+  const { fault, notFinite, tally } = decoded([line])
   if (fault !== undefined) return { isJson: fault.isJson }
-  const [[taskId, task] = assert.fail("no task")] = tally.result().tasks
+  // A blank line.
+  if (tally.tasks.size === 0) return { isJson: false }
+  const [[taskId, task] = assert.fail("no task")] = tally.tasks
   const { graded, harmed, highestReward, successes, taskHashes } = task
   // A void rollout does not tell how it ended.
   const success = graded === 0 ? false : successes === 1
@@ -42,7 +80,7 @@ const scanned = (line: Buffer): Verdict => {
     success: tally.tellsSuccess ? success : null,
     harm: harmed === 1
   }
-  return { outcome, notFinite: decoder.notFinite }
+  return { outcome, notFinite }
 }
 
 /** By way of the parser. */
@@ -62,7 +100,12 @@ const parsed = (line: Buffer): Verdict => {
   const { harm, reward, success } = outcome.right
   const graded = reward !== null
   return {
-    outcome: { ...outcome.right, success: success === null ? null : graded && success, harm: graded && harm },
+    outcome: {
+      ...outcome.right,
+      reward: reward === null ? null : reward + 0,
+      success: success === null ? null : graded && success,
+      harm: graded && harm
+    },
     notFinite: !graded && record.right.value.reward !== null ? 1 : 0
   }
 }
@@ -305,27 +348,26 @@ it("takes a broken record only where the fault is in a value that it skips", () 
 })
 
 it("takes the same from a record whatever came before it", () => {
-  const scan = (scanner: Scanner, line: Buffer) => {
-    const values = new Scanned()
-    if (!scanner.scan(memory(line), 0, line.length, values)) return false
-    return values.isVoid ? { ...values, reward: null } : { ...values }
+  const outcome = (line: Buffer) => {
+    const verdict = scanned(line)
+    return "outcome" in verdict ? [verdict.outcome] : []
   }
   let taken = 0
   FastCheck.assert(
     FastCheck.property(pair, ({ line, mutated }) => {
-      const scanner = new Scanner()
-      const values = scan(scanner, line)
-      // By now the layout is known.
-      assert.deepStrictEqual(scan(scanner, line), values)
-      const others = scan(new Scanner(), mutated)
-      assert.deepStrictEqual(scan(scanner, mutated), others)
-      assert.deepStrictEqual(scan(scanner, mutated), others)
-      assert.deepStrictEqual(scan(scanner, line), values)
-      if (values !== false && others !== false) taken++
+      // By the third the layout of the first is known, by the sixth that of the fourth.
+      const lines = [line, line, line, mutated, mutated, mutated, line].filter((one) => outcome(one).length > 0)
+      const right = Tally.fromOutcomes(lines.flatMap(outcome))
+      const { fault, tally } = decoded(lines)
+      assert.isUndefined(fault)
+      assert.strictEqual(tally.tasks.size, right.tasks.size)
+      for (const [id, task] of tally.tasks) assert.deepStrictEqual(told(task), told(right.tasks.get(id)), id)
+      assert.strictEqual(tally.tellsSuccess, right.tellsSuccess)
+      if (lines.length === 7) taken++
     }),
-    { numRuns: 5000 }
+    { numRuns: 2000 }
   )
-  assert.isAbove(taken, 40)
+  assert.isAbove(taken, 20)
 })
 
 it("reads numbers as the parser does", () => {
@@ -341,17 +383,24 @@ it("reads numbers as the parser does", () => {
     }
   )
   const shortest = FastCheck.double({ noNaN: true, noDefaultInfinity: true }).map(String)
+  const small = FastCheck.tuple(digits, FastCheck.integer({ min: -22, max: 22 })).map((parts) => parts.join("e"))
+  const any = FastCheck.oneof(digits, close, shortest, small, number).map((text) => text.replace(/^-/, ""))
+  let taken = 0
   FastCheck.assert(
-    FastCheck.property(FastCheck.oneof(digits, close, shortest, number), (text) => {
-      for (const signed of [text, text.startsWith("-") ? text.slice(1) : `-${text}`]) {
-        const line = Buffer.from(`{"task_id": "t", "reward": ${signed}, "metadata": {"task_hash": "h"}}`)
-        const values = new Scanned()
-        if (new Scanner().scan(memory(line), 0, line.length, values))
-          assert.deepStrictEqual(values.reward, Number(signed))
+    FastCheck.property(FastCheck.array(any, { minLength: 10, maxLength: 40 }), (texts) => {
+      const numbers = texts.flatMap((text) => [text, `-${text}`]).filter((text) => Number.isFinite(Number(text)))
+      const line = (text: string, id: number) =>
+        Buffer.from(`{"task_id": "${id}", "reward": ${text}, "metadata": {"task_hash": "h"}}`)
+      const { fault, tally } = decoded(numbers.map(line))
+      assert.isUndefined(fault)
+      for (const [id, text] of numbers.entries()) {
+        assert.strictEqual(tally.tasks.get(String(id))?.highestReward, Number(text), text)
+        if (takes([line(text, id)])) taken++
       }
     }),
-    { numRuns: 20_000 }
+    { numRuns: 500 }
   )
+  assert.isAbove(taken, 5000)
 })
 
 it("leaves nothing usual to the parser", () => {
@@ -359,11 +408,12 @@ it("leaves nothing usual to the parser", () => {
   for (const line of [
     '{"task_id":"t","reward":1,"metadata":{"task_hash":"h"}}',
     '{"metadata": {"harm": null, "task_hash": "h", "a": {"b": ["}"]}, "success": 0.5}, "reward": null, "task_id": "\\u00e9\\""} \r',
-    `{ "a" : "${long}\\\\" , "b" : ["${long}\\"${long}", {}, [], -1.5e+7, true] , "é" : "é" , "task_id" : "" , "reward" : -Infinity , "metadata" : { "task_hash" : "" } }`,
+    `{ "a" : "${long}\\\\" , "b" : ["${long}\\"${long}", {}, [], -1.5e+7, true] , "é" : "é" , "task_id" : "" , "reward" : -1e-7 , "metadata" : { "task_hash" : "" } }`,
     `{"deep": ${'[{"a":'.repeat(500)}1${"}]".repeat(500)}, "task_id": "t", "reward": 0.1234567890123456789, "metadata": {"task_hash": "h"}}`
   ]) {
     const bytes = Buffer.from(line)
-    assert.isTrue(new Scanner().scan(memory(bytes), 0, bytes.length, new Scanned()), line)
+    assert.isTrue(takes([bytes]), line)
+    assert.isTrue(takes([bytes, bytes, bytes, bytes]), line)
     assert.property(parsed(bytes), "outcome", line)
   }
 })
@@ -372,13 +422,13 @@ it("cuts the same lines wherever the blocks end", () => {
   const decode = (bytes: Buffer, blockSize: number, size: number) => {
     const seen: Array<string> = []
     const decoder: LineDecoder<string> = {
+      scanner: undefined,
       notFinite: 0,
       decode: (memory, start, end, line, out) => {
         assert.strictEqual(memory.bytes[end], 0x0a)
         out.push(`${line} ${memory.bytes.toString("latin1", start, end)}`)
         return undefined
-      },
-      finish: () => undefined
+      }
     }
     const lines = new TraceLines(decoder, size)
     for (let at = 0; at < bytes.length; ) {
@@ -417,20 +467,80 @@ it("cuts the same lines wherever the blocks end", () => {
   )
 })
 
-it("tells two tasks from each other and one spelled in two ways not", () => {
-  const tally = new MutableTally()
-  const decoder = new TallyDecoder(tally)
-  const ids = Array.from({ length: 5000 }, (_, index) => `task-${index * 7919}`)
-  const faults: Array<LineFault | undefined> = []
-  for (const spell of [(id: string) => id, (id: string) => id.replace("t", "\\u0074"), (id: string) => id]) {
-    for (const id of ids) {
-      const line = Buffer.from(`{"task_id": "${spell(id)}", "reward": 1, "metadata": {"task_hash": "h-${id}"}}`)
-      faults.push(decodeLine(decoder, line))
+it("tallies the same wherever the blocks end", () => {
+  const lines = FastCheck.sample(record, { numRuns: 300, seed: 7 }).filter((line) => "outcome" in scanned(line))
+  const bytes = Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")]))
+  const right = decoded(lines)
+  for (const size of [16, 200, 1000, 4096, 65_536]) {
+    // Without a scanner, as where there is no WebAssembly, all is parsed.
+    for (const [count, scanner] of [
+      ...[1, 7, 300, 5000].map((count) => [count, new TraceScanners(size).make()] as const),
+      [300, undefined] as const
+    ]) {
+      const decoder = new TallyDecoder(scanner)
+      const whole = new TraceLines(decoder, size)
+      for (let at = 0; at < bytes.length; ) {
+        const room = whole.room()
+        const read = Math.min(count, room.length, bytes.length - at)
+        room.set(bytes.subarray(at, at + read))
+        at += read
+        whole.took(read)
+        whole.room().fill('"'.charCodeAt(0))
+        assert.isUndefined(whole.decode([]))
+      }
+      const { tasks } = decoder.result()
+      assert.strictEqual(tasks.size, right.tally.tasks.size)
+      for (const [id, task] of tasks) assert.deepStrictEqual(told(task), told(right.tally.tasks.get(id)), id)
     }
   }
-  assert.isTrue(faults.every((fault) => fault === undefined))
-  assert.deepStrictEqual(Array.from(tally.result().tasks.keys()), ids)
-  for (const [id, task] of tally.result().tasks) assert.deepInclude(task, { graded: 3, taskHashes: [`h-${id}`] })
+})
+
+it("tells two tasks from each other and one spelled in two ways not", () => {
+  const ids = Array.from({ length: 5000 }, (_, index) => `task-${index * 7919}`)
+  const spellings = [(id: string) => id, (id: string) => id.replace("t", "\\u0074"), (id: string) => id]
+  const lines = spellings.flatMap((spell) =>
+    ids.map((id) => Buffer.from(`{"task_id": "${spell(id)}", "reward": 1, "metadata": {"task_hash": "h-${id}"}}`))
+  )
+  assert.isTrue(takes(lines.slice(0, 500)))
+  const { fault, tally } = decoded(lines)
+  assert.isUndefined(fault)
+  assert.deepStrictEqual(Array.from(tally.tasks.keys()).sort(), ids.slice().sort())
+  for (const [id, task] of tally.tasks) assert.deepInclude(task, { graded: 3, taskHashes: [`h-${id}`] })
+})
+
+it("keeps both versions of a task, whichever way it is spelled", () => {
+  const line = (id: string, hash: string) =>
+    Buffer.from(`{"task_id": "${id}", "reward": 1, "metadata": {"task_hash": "${hash}"}}`)
+  for (const lines of [
+    [line("a", "2"), line("b", "1"), line("a", "1")],
+    [line("a", "2"), line("b", "1"), line("\\u0061", "1")],
+    // The third is for the parser.
+    [line("a", "2"), line("b", "1"), Buffer.from('{"task_id": "a", "reward": NaN, "metadata": {"task_hash": "1"}}')]
+  ]) {
+    const { tasks } = decoded(lines).tally
+    assert.deepStrictEqual(tasks.get("a")?.taskHashes, ["1", "2"])
+    assert.deepStrictEqual(tasks.get("b")?.taskHashes, ["1"])
+    assert.strictEqual(tasks.size, 2)
+  }
+})
+
+it("gives the tasks in code point order, however long their ids are", () => {
+  const id = FastCheck.oneof(
+    FastCheck.stringMatching(/^[a-c]{0,12}$/),
+    FastCheck.stringMatching(/^task-[0-9]{1,20}$/),
+    FastCheck.stringMatching(/^[a-b]{60,90}$/),
+    FastCheck.constantFrom("\u007f", "é", "\uff5e", "🙂")
+  )
+  FastCheck.assert(
+    FastCheck.property(FastCheck.uniqueArray(id, { minLength: 1, maxLength: 60 }), (ids) => {
+      const lines = ids.map((id) => Buffer.from(`{"task_id": "${id}", "reward": 1, "metadata": {"task_hash": "h"}}`))
+      const { tally } = decoded([...lines, ...lines])
+      const order = ids.slice().sort((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other)))
+      const calibrated = Either.getOrThrow(Calibration.fromTally(tally, { model: "m" }))
+      assert.deepStrictEqual(Array.from(calibrated.tasks.keys()), order)
+    }),
+    { numRuns: 300 }
+  )
 })
 
 it("gives the first fault of a file, whichever way the lines before it were taken", () => {
@@ -441,14 +551,9 @@ it("gives the first fault of a file, whichever way the lines before it were take
     [[good("a"), good("b"), "", "{", unsound], 4, 2],
     [[...Array.from({ length: 1000 }, (_, index) => good(`t${index % 300}`)), unsound], 1001, 1000]
   ] as const) {
-    const tally = new MutableTally()
-    const lines = new TraceLines(new TallyDecoder(tally))
-    const bytes = Buffer.from(`${content.join("\n")}\n`)
-    lines.room().set(bytes)
-    lines.took(bytes.length)
-    const fault = lines.decode([])
+    const { fault, tally } = decoded(content.map((line) => Buffer.from(line)))
     assert.deepInclude(fault, { line, isJson: false })
-    const seen = Array.from(tally.result().tasks.values(), ({ graded }) => graded)
+    const seen = Array.from(tally.tasks.values(), ({ graded }) => graded)
     assert.strictEqual(
       seen.reduce((sum, graded) => sum + graded, 0),
       records
@@ -459,7 +564,7 @@ it("gives the first fault of a file, whichever way the lines before it were take
 it("leaves the text of records as it is", () => {
   const line = Buffer.from('{"reward": 1.0, "metadata": {}, "big": 12345678901234567890}')
   const out: Array<EpisodeRecord.EpisodeRecord> = []
-  assert.isUndefined(new RecordDecoder().decode(memory(line), 0, line.length, 1, out))
+  assert.isUndefined(new RecordDecoder().decode({ bytes: line }, 0, line.length, 1, out))
   assert.strictEqual(out[0]?.line, line.toString())
   assert.strictEqual(out[0]?.value.big, 12345678901234567890n)
 })
