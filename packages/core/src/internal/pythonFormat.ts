@@ -6,17 +6,14 @@ import * as Binary from "./binary.js"
 /** `repr(float)`: the shortest digits that read back the same; 1.0, 1e-05, 1e+16, nan as NaN. */
 export const float = (value: number): string => {
   if (!Number.isFinite(value)) return String(value)
-  const sign = value < 0 || Object.is(value, -0) ? "-" : ""
-  const [digits = "", power = ""] = Math.abs(value).toExponential().replace(".", "").split("e")
-  const exponent = Number(power)
-  if (exponent < -4 || exponent >= 16) {
-    const decimals = digits.length > 1 ? `.${digits.slice(1)}` : ""
-    const magnitude = String(Math.abs(exponent)).padStart(2, "0")
-    return `${sign}${digits.charAt(0)}${decimals}e${exponent < 0 ? "-" : "+"}${magnitude}`
+  const magnitude = Math.abs(value)
+  // Between these JavaScript's shortest digits are in the same form.
+  if (magnitude === 0 || (magnitude >= 1e-4 && magnitude < 1e16)) {
+    const sign = Object.is(value, -0) ? "-" : ""
+    return Number.isInteger(value) ? `${sign}${value}.0` : String(value)
   }
-  if (exponent < 0) return `${sign}0.${"0".repeat(-exponent - 1)}${digits}`
-  const whole = digits.slice(0, exponent + 1).padEnd(exponent + 1, "0")
-  return `${sign}${whole}.${digits.slice(exponent + 1) || "0"}`
+  const [digits = "", power = ""] = value.toExponential().split("e")
+  return `${digits}e${power.charAt(0)}${power.slice(1).padStart(2, "0")}`
 }
 
 /** `format(value, ".2f")`: the exact binary value, half to even: 0.125 is 0.12 and 0.575 is 0.57. */
@@ -24,6 +21,9 @@ export const twoDecimals = (value: number): string => {
   if (Number.isNaN(value)) return "nan"
   const sign = value < 0 || Object.is(value, -0) ? "-" : ""
   if (!Number.isFinite(value)) return `${sign}inf`
+  // Only an odd number of eighths is half way between hundredths, where JavaScript does not round to even.
+  const isHalfWay = Number.isInteger(value * 8) && !Number.isInteger(value * 4)
+  if (value !== 0 && !isHalfWay && Math.abs(value) < 1e21) return value.toFixed(2)
   const { exponent, mantissa } = Binary.toBinary(Math.abs(value))
   const hundreds = mantissa * 100n
   const rounded =
@@ -33,4 +33,5 @@ export const twoDecimals = (value: number): string => {
 }
 
 /** `json.dumps(text)`: ASCII, the rest as \uXXXX. */
-export const string = (text: string): string => toPythonLine(JSON.stringify(text))
+export const string = (text: string): string =>
+  /^[ !#-[\]-~]*$/.test(text) ? `"${text}"` : toPythonLine(JSON.stringify(text))
