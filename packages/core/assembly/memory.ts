@@ -50,25 +50,30 @@ export function take(bytes: u32): u32 {
   return place
 }
 
-/** Texts are put together in pieces of memory of this size, so that they take no more room than they have to. */
+/**
+ * Texts are put into pieces of memory of this size. Each begins where one of the processor's lines of memory does, so that
+ * one of up to 128 bytes is in two of them, which are looked at ahead of its use: its first and its last.
+ */
 const pieceSize: u32 = 1 << 16
+const lineSize: u32 = 64
 let textTop: u32 = 0
 let textLimit: u32 = 0
 
-/** What has to be free for texts with so many bytes in all: a piece may be left half empty. */
-export function roomForText(bytes: u64): u64 {
-  return bytes * 4 + 2 * (pieceSize + copySlack)
+/** What has to be free for so many texts with so many bytes in all: a piece may be left half empty. */
+export function roomForTexts(count: u64, bytes: u64): u64 {
+  return (count * lineSize + bytes) * 4 + 2 * (pieceSize + copySlack)
 }
 
 /** Takes bytes for a text that there is room for. */
 export function takeText(bytes: u32): u32 {
-  if (bytes > textLimit - textTop) {
-    const size = max(bytes, pieceSize)
-    textTop = take(size + copySlack)
-    textLimit = textTop + size
+  const size = (bytes + lineSize - 1) & ~(lineSize - 1)
+  if (size > textLimit - textTop) {
+    const piece = max(size, pieceSize)
+    textTop = take(piece + copySlack)
+    textLimit = textTop + piece
   }
   const place = textTop
-  textTop += bytes
+  textTop += size
   return place
 }
 

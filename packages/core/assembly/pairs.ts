@@ -4,7 +4,7 @@
  */
 
 import { Found } from "./found"
-import { copy, freeBytes, makeRoom, roomForText, take, takeText } from "./memory"
+import { copy, freeBytes, makeRoom, roomForTexts, take, takeText } from "./memory"
 import { productError } from "./values"
 
 /**
@@ -79,7 +79,7 @@ export function roomFor(more: u64, text: u64): u64 {
     size *= 2
     toPut += (size + pairSize) * slotSize
   }
-  const toLearn = roomForText(text) + (more + 1) * pairSize
+  const toLearn = roomForTexts(more, text) + (more + 1) * pairSize
   const toOrder = (count + more + pairSize) * 32 + longestText + text + (1 << 17)
   return toPut + toLearn + toOrder
 }
@@ -217,15 +217,23 @@ function hasSameId(place: u32, other: u32): bool {
   return length === changetype<Pair>(other).idLength && isSame(pair.text, changetype<Pair>(other).text, length)
 }
 
+/** Up to 15 bytes behind both are read. */
 function isSame(one: u32, other: u32, length: u32): bool {
   let at: u32 = 0
   for (; at + 16 <= length; at += 16) {
     if (v128.any_true(v128.xor(v128.load(one + at), v128.load(other + at)))) return false
   }
-  for (; at + 4 <= length; at += 4) if (load<u32>(one + at) !== load<u32>(other + at)) return false
-  for (; at < length; at++) if (load<u8>(one + at) !== load<u8>(other + at)) return false
-  return true
+  const differs = v128.xor(v128.load(one + at), v128.load(other + at))
+  return !v128.any_true(v128.and(differs, v128.load(masks + 16 + at - length)))
 }
+
+/** From 16 bytes less than n on, these count the first n of a block. */
+const masks = <u32>(
+  memory.data<u8>([
+    255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0
+  ])
+)
 
 /** Counts a rollout, and adds its reward where it has one. */
 export function add(place: u32, found: Found): void {
