@@ -65,11 +65,12 @@ export function begin(size: u32): bool {
 const leastRecord: u32 = 48
 
 /**
- * Has the memory grow, if need be, so that all lines of a block of that size can be tallied; `scan` does not, since what is
- * outside loses sight of a memory that grows. Where there is no more, `scan` will leave lines that bring new tasks.
+ * Has the memory grow, if need be, so that all lines in so many bytes can be tallied; `scan` does not, since what is outside
+ * loses sight of a memory that grows. Where there is no more, `scan` will leave lines that bring new tasks.
  */
-export function makeRoom(size: u32): void {
-  Memory.makeRoom(Pairs.roomFor(size / leastRecord, size))
+export function makeRoom(bytes: u32): void {
+  // What is taken on the way does not count for what is asked for at the last line.
+  Memory.makeRoom(Pairs.roomFor(bytes / leastRecord, bytes) + Pairs.roomFor(mostWaiting, 0))
 }
 
 /** Tallies the lines from `start` to `end`, and gives where it stopped: at the end, or where a line begins. */

@@ -16,7 +16,7 @@ import * as Stream from "effect/Stream"
 import type { EpisodeRecord } from "./EpisodeRecord.js"
 import { RecordDecoder, TallyDecoder } from "./internal/traceDecoders.js"
 import * as TraceFiles from "./internal/traceFiles.js"
-import { type LineDecoder, pieceSize } from "./internal/traceLines.js"
+import { leastPiece, pieceSize } from "./internal/traceLines.js"
 import { TraceScanners } from "./internal/traceScanner.js"
 import * as TraceWriter from "./internal/traceWriter.js"
 import { TraceError } from "./MiroirError.js"
@@ -64,7 +64,7 @@ export const make = Effect.gen(function* () {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const scope = yield* Effect.scope
-  const scanners = new TraceScanners(pieceSize)
+  const scanners = new TraceScanners()
   const writers = new Map<string, ReturnType<typeof TraceWriter.make>>()
 
   const writerOf = (folder: string): ReturnType<typeof TraceWriter.make> => {
@@ -83,26 +83,27 @@ export const make = Effect.gen(function* () {
       (line) => writerOf(folder)(line)
     )
 
-  const decoded = <A>(paths: string | ReadonlyArray<string>, decoder: LineDecoder<A>) =>
-    Stream.unwrap(
-      Effect.map(TraceFiles.list(fs, path, typeof paths === "string" ? [paths] : paths), (files) =>
-        TraceFiles.decodeFiles(fs, files, decoder)
-      )
+  const list = (paths: string | ReadonlyArray<string>): Effect.Effect<ReadonlyArray<string>, TraceError> =>
+    TraceFiles.list(fs, path, typeof paths === "string" ? [paths] : paths)
+
+  const tally = (files: ReadonlyArray<string>): Effect.Effect<Tally, TraceError> =>
+    Effect.acquireUseRelease(
+      Effect.map(TraceFiles.largest(fs, files), (size) =>
+        scanners.make(Math.min(Math.max(size, leastPiece), pieceSize))
+      ),
+      (scanner) =>
+        Effect.suspend(() => {
+          const decoder = new TallyDecoder(scanner)
+          return Effect.map(Stream.runDrain(TraceFiles.decodeFiles(fs, files, decoder)), () => decoder.result())
+        }),
+      (scanner) => Effect.sync(() => (scanner === undefined ? undefined : scanners.release(scanner)))
     )
 
   return Traces.of({
     save,
-    read: (paths) => Stream.suspend(() => decoded(paths, new RecordDecoder())),
-    tally: (paths) =>
-      Effect.acquireUseRelease(
-        Effect.sync(() => scanners.make()),
-        (scanner) =>
-          Effect.suspend(() => {
-            const decoder = new TallyDecoder(scanner)
-            return Effect.map(Stream.runDrain(decoded(paths, decoder)), () => decoder.result())
-          }),
-        (scanner) => Effect.sync(() => (scanner === undefined ? undefined : scanners.release(scanner)))
-      )
+    read: (paths) =>
+      Stream.unwrap(Effect.map(list(paths), (files) => TraceFiles.decodeFiles(fs, files, new RecordDecoder()))),
+    tally: (paths) => Effect.flatMap(list(paths), tally)
   })
 })
 

@@ -13,7 +13,7 @@ import { type LineDecoder, type LineFault, TraceLines } from "../src/internal/tr
 import { TraceScanners } from "../src/internal/traceScanner.js"
 
 const size = 1 << 20
-const scanners = new TraceScanners(size)
+const scanners = new TraceScanners()
 
 interface Decoded {
   readonly fault: LineFault | undefined
@@ -24,9 +24,9 @@ interface Decoded {
 /** By way of the scanner; what is in the memory behind the lines must not matter. */
 const decoded = (lines: ReadonlyArray<Buffer>): Decoded => {
   const bytes = Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")]))
-  const scanner = scanners.make() ?? assert.fail("no scanner")
+  const scanner = scanners.make(size) ?? assert.fail("no scanner")
   const decoder = new TallyDecoder(scanner)
-  const whole = new TraceLines(decoder, size)
+  const whole = new TraceLines(decoder)
   let fault: LineFault | undefined
   for (let at = 0; at < bytes.length && fault === undefined; ) {
     const room = whole.room()
@@ -51,13 +51,13 @@ const told = (task: Tally.TaskTally | undefined) => {
 }
 
 /** Whether the scanner takes all of the lines. */
-const takes = (lines: ReadonlyArray<Buffer>): boolean => {
-  const scanner = scanners.make() ?? assert.fail("no scanner")
+const takes = (lines: ReadonlyArray<Buffer>, from = scanners): boolean => {
+  const scanner = from.make(size) ?? assert.fail("no scanner")
   const bytes = Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")]))
-  scanner.makeRoom()
+  scanner.makeRoom(bytes.length)
   bytes.copy(scanner.blocks[0].bytes)
   const end = scanner.scan(scanner.blocks[0], 0, bytes.length)
-  scanners.release(scanner)
+  from.release(scanner)
   return end === bytes.length
 }
 
@@ -413,6 +413,8 @@ it("leaves nothing usual to the parser", () => {
   ]) {
     const bytes = Buffer.from(line)
     assert.isTrue(takes([bytes]), line)
+    // Nor the first time, when the memory is as small as can be.
+    assert.isTrue(takes([bytes], new TraceScanners()), line)
     assert.isTrue(takes([bytes, bytes, bytes, bytes]), line)
     assert.property(parsed(bytes), "outcome", line)
   }
@@ -474,7 +476,7 @@ it("tallies the same wherever the blocks end", () => {
   for (const size of [16, 200, 1000, 4096, 65_536]) {
     // Without a scanner, as where there is no WebAssembly, all is parsed.
     for (const [count, scanner] of [
-      ...[1, 7, 300, 5000].map((count) => [count, new TraceScanners(size).make()] as const),
+      ...[1, 7, 300, 5000].map((count) => [count, new TraceScanners().make(size)] as const),
       [300, undefined] as const
     ]) {
       const decoder = new TallyDecoder(scanner)

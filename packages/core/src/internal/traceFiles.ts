@@ -46,6 +46,16 @@ export const list = Effect.fnUntraced(function* (
   return Array.from(files.values())
 })
 
+/** The size of the largest of the files in bytes, infinite where one is compressed or does not tell. */
+export const largest = (fs: FileSystem.FileSystem, files: ReadonlyArray<string>): Effect.Effect<number, TraceError> =>
+  Effect.reduce(files, 0, (most, file) =>
+    Effect.mapBoth(fs.stat(file), {
+      onFailure: traceError(file),
+      onSuccess: ({ size, type }) =>
+        Math.max(most, type === "File" && !file.endsWith(".gz") ? Number(size) : Number.POSITIVE_INFINITY)
+    })
+  )
+
 /** Decodes the lines of files, one after the other. */
 export const decodeFiles = <A>(
   fs: FileSystem.FileSystem,

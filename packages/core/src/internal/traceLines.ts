@@ -31,8 +31,9 @@ export interface LineDecoder<A> {
   notFinite: number
 }
 
-/** About how many bytes are taken at a time. */
+/** About how many bytes are taken at a time, and how many where there are not so many. */
 export const pieceSize = 1 << 22
+export const leastPiece = 1 << 16
 
 /**
  * Use: put bytes into `room`, say how many by `took`, and while `room` is filled again, have the whole lines of
@@ -50,14 +51,16 @@ export class TraceLines<A> {
   private begun = 0
   /** The number of the line that was decoded last, from 1. */
   private line = 0
+  private readonly size: number
 
-  /** `size` is that of the scanner's blocks, where there are any. */
+  /** `size` is about how many bytes are taken at a time where there is no scanner. */
   constructor(
     private readonly decoder: LineDecoder<A>,
-    private readonly size = pieceSize
+    size = pieceSize
   ) {
     this.usual = decoder.scanner?.blocks ?? [memoryOf(size), memoryOf(size)]
     ;[this.whole, this.next] = this.usual
+    this.size = this.usual[0].bytes.length - slack
   }
 
   /** Forgets what is left, for the next file. */
@@ -73,9 +76,9 @@ export class TraceLines<A> {
 
   /** `count` bytes were put there. What was whole before must have been decoded. */
   took(count: number): void {
-    this.decoder.scanner?.makeRoom()
-    const { bytes } = this.next
     const end = this.begun + count
+    if (this.next.address !== undefined) this.decoder.scanner?.makeRoom(end)
+    const { bytes } = this.next
     const newline = bytes.subarray(this.begun, end).lastIndexOf(0x0a)
     if (newline < 0) {
       this.begun = end

@@ -36,7 +36,7 @@ interface Value {
 /** What packages/core/assembly/index.ts exports; addresses are in bytes. */
 interface Exports {
   readonly begin: (size: number) => number
-  readonly makeRoom: (size: number) => void
+  readonly makeRoom: (bytes: number) => void
   readonly scan: (start: number, end: number) => number
   readonly learn: () => void
   readonly forgetLeftovers: () => void
@@ -62,8 +62,9 @@ const reasonUnsound = 2
 const reasonFull = 3
 const reasonMore = 4
 
-/** What is needed to begin with, and all that there can be, in the 64 KiB that WebAssembly counts in; scripts/scanner.mjs has them too. */
-const fewestPages = 4
+/** What WebAssembly counts memory in, how much is needed beside the blocks, and all that there can be. */
+const pageSize = 65_536
+const fewestPages = 8
 const mostPages = 65_536
 
 /** What may be read behind the last line end of a block. */
@@ -85,25 +86,23 @@ const headWords = 4
 const mostKept = 1 << 26
 
 /**
- * Makes scanners of one size. They share a compiled module, so that those behind the first begin with optimized code, and
- * one memory is kept for the next: to make one has the collector go through the whole heap.
+ * Makes scanners. They share a compiled module, so that those behind the first begin with optimized code, and one memory is
+ * kept for the next: to make one has the collector go through the whole heap.
  */
 export class TraceScanners {
   private module: WebAssembly.Module | undefined
-  private kept: WebAssembly.Memory | undefined
+  private kept: { readonly memory: WebAssembly.Memory; readonly size: number } | undefined
 
-  /** `size` is that of their blocks. */
-  constructor(private readonly size: number) {}
-
-  /** Undefined where the platform has no memory for it, or no WebAssembly. */
-  make(): TraceScanner | undefined {
+  /** One with blocks of at least `size` bytes; undefined where the platform has no memory for it, or no WebAssembly. */
+  make(size: number): TraceScanner | undefined {
     if (typeof WebAssembly === "undefined") return undefined
     try {
       this.module ??= new WebAssembly.Module(Buffer.from(code, "base64"))
-      const memory = this.kept ?? new WebAssembly.Memory({ initial: fewestPages, maximum: mostPages })
+      const { memory, size: given } =
+        this.kept !== undefined && this.kept.size >= size ? this.kept : { memory: memoryFor(size), size }
       this.kept = undefined
       const { exports } = new WebAssembly.Instance(this.module, { env: { memory } })
-      return exports.begin(this.size) === 0 ? undefined : new TraceScanner(memory, exports, this.size)
+      return exports.begin(given) === 0 ? undefined : new TraceScanner(memory, exports, given)
     } catch (error) {
       if (error instanceof RangeError) return undefined
       throw error
@@ -111,16 +110,20 @@ export class TraceScanners {
   }
 
   /** Nothing may use the scanner any more, nor its blocks. */
-  release({ exports, memory }: TraceScanner): void {
+  release({ exports, memory, size }: TraceScanner): void {
     const used = exports.used()
     if (used > mostKept) return
     // An instance takes all but the blocks to be zero.
     const bytes = new Uint8Array(memory.buffer)
     bytes.fill(0, 0, exports.blocks.value)
-    bytes.fill(0, exports.blocks.value + 2 * (this.size + slack), used)
-    this.kept = memory
+    bytes.fill(0, exports.blocks.value + 2 * (size + slack), used)
+    this.kept = { memory, size }
   }
 }
+
+/** Large enough for blocks of that size, since to grow takes a millisecond. */
+const memoryFor = (size: number): WebAssembly.Memory =>
+  new WebAssembly.Memory({ initial: fewestPages + Math.ceil((2 * size) / pageSize), maximum: mostPages })
 
 interface Block extends Memory {
   readonly address: number
@@ -137,16 +140,19 @@ export class TraceScanner {
   constructor(
     readonly memory: WebAssembly.Memory,
     readonly exports: Exports,
-    private readonly size: number
+    readonly size: number
   ) {
     const block = (address: number): Block => ({ bytes: Buffer.from(memory.buffer, address, size + slack), address })
     this.blocks = [block(exports.blocks.value), block(exports.blocks.value + size + slack)]
   }
 
-  /** Has to be called before a block is scanned, while nothing is read into the other: the blocks' bytes may be others then. */
-  makeRoom(): void {
+  /**
+   * Has to be called before so many bytes of a block are scanned, while nothing is read into the other: the blocks' bytes may be
+   * others then.
+   */
+  makeRoom(bytes: number): void {
     const { buffer } = this.memory
-    this.exports.makeRoom(this.size)
+    this.exports.makeRoom(bytes)
     if (this.memory.buffer === buffer) return
     for (const block of this.blocks) block.bytes = Buffer.from(this.memory.buffer, block.address, this.size + slack)
   }
