@@ -11,6 +11,13 @@ const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 const dist = at("packages/miroir-effect/dist")
 const bin = `${dist}/bin.js`
 
+/** Modules of Node's that take a start up to 3 ms, and that it mostly does not need: each name loads the module when it is used. */
+const lazy = ["node:crypto", "node:net", "node:zlib"]
+const lazily = (
+  path
+) => `for (const name of ${JSON.stringify(Object.keys(process.getBuiltinModule(path)).join())}.split(","))
+  Object.defineProperty(exports, name, { enumerable: true, get: () => require(${JSON.stringify(path)})[name] })`
+
 // Their names have a hash of what is in them, so those of before would stay.
 await rm(`${dist}/chunks`, { recursive: true, force: true })
 const { metafile } = await build({
@@ -41,7 +48,7 @@ const { metafile } = await build({
           kind === "import-statement" ? { path, namespace: "builtin" } : { path, external: true }
         )
         onLoad({ filter: /./, namespace: "builtin" }, ({ path }) => ({
-          contents: `module.exports = require(${JSON.stringify(path)})`
+          contents: lazy.includes(path) ? lazily(path) : `module.exports = require(${JSON.stringify(path)})`
         }))
       }
     },

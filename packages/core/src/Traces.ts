@@ -47,8 +47,8 @@ export class Traces extends Context.Tag("@miroir-effect/core/Traces")<
      */
     readonly read: (paths: string | ReadonlyArray<string>) => Stream.Stream<EpisodeRecord, TraceError>
     /**
-     * The tally of the same records, several times as fast. Of values that are not needed only the strings' ends and
-     * the balance of the brackets are checked. A record without `task_id` or `metadata.task_hash` is a `TraceError`.
+     * The tally of the same records, many times as fast. Of values that are not needed only the strings' ends and control
+     * characters and the balance of the brackets are checked. A record without `task_id` or `metadata.task_hash` is a `TraceError`.
      */
     readonly tally: (paths: string | ReadonlyArray<string>) => Effect.Effect<Tally, TraceError>
   }
@@ -87,16 +87,16 @@ export const make = Effect.gen(function* () {
     TraceFiles.list(fs, path, typeof paths === "string" ? [paths] : paths)
 
   const tally = (files: ReadonlyArray<string>): Effect.Effect<Tally, TraceError> =>
-    Effect.acquireUseRelease(
-      Effect.map(TraceFiles.largest(fs, files), (size) =>
-        scanners.make(Math.min(Math.max(size, leastPiece), pieceSize))
-      ),
-      (scanner) =>
-        Effect.suspend(() => {
-          const decoder = new TallyDecoder(scanner)
-          return Effect.map(Stream.runDrain(TraceFiles.decodeFiles(fs, files, decoder)), () => decoder.result())
-        }),
-      (scanner) => Effect.sync(() => (scanner === undefined ? undefined : scanners.release(scanner)))
+    Effect.flatMap(TraceFiles.largest(fs, files), (size) =>
+      Effect.acquireUseRelease(
+        Effect.sync(() => scanners.make(Math.min(Math.max(size, leastPiece), pieceSize))),
+        (scanner) =>
+          Effect.suspend(() => {
+            const decoder = new TallyDecoder(scanner)
+            return Effect.map(Stream.runDrain(TraceFiles.decodeFiles(fs, files, decoder)), () => decoder.result())
+          }),
+        (scanner) => Effect.sync(() => (scanner === undefined ? undefined : scanners.release(scanner)))
+      )
     )
 
   return Traces.of({

@@ -70,7 +70,8 @@ export class TraceLines<A> {
 
   /** Where the file's next bytes have to be put. */
   room(): Uint8Array {
-    this.next = withRoom(this.next, this.begun, this.size / 2)
+    // Little room is better than another memory, whose lines have to be parsed.
+    this.next = withRoom(this.next, this.begun, Math.ceil(this.size / 64))
     return this.next.bytes.subarray(this.begun, this.next.bytes.length - slack)
   }
 

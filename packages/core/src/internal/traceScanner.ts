@@ -5,7 +5,7 @@
  *
  * It only ever says "these lines are tallied" or "not sure": whatever is unusual (an escape in a key, a string as
  * `success`, a fault) is left to the JSON parser, which then has the last word. Of the skipped values only the
- * strings' ends and the balance of the brackets are checked.
+ * strings' ends and control characters and the balance of the brackets are checked.
  */
 
 import { constants, isUtf8 } from "node:buffer"
@@ -16,6 +16,7 @@ import { code } from "./traceScannerCode.js"
 
 /** As much of the platform's as is needed; Node's types have none of it. */
 declare namespace WebAssembly {
+  class CompileError extends Error {}
   class Memory {
     constructor(limits: { readonly initial: number; readonly maximum: number })
     readonly buffer: ArrayBuffer
@@ -93,7 +94,7 @@ export class TraceScanners {
   private module: WebAssembly.Module | undefined
   private kept: { readonly memory: WebAssembly.Memory; readonly size: number } | undefined
 
-  /** One with blocks of at least `size` bytes; undefined where the platform has no memory for it, or no WebAssembly. */
+  /** One with blocks of at least `size` bytes; undefined where the platform has no memory for it, or no WebAssembly with SIMD. */
   make(size: number): TraceScanner | undefined {
     if (typeof WebAssembly === "undefined") return undefined
     try {
@@ -104,7 +105,7 @@ export class TraceScanners {
       const { exports } = new WebAssembly.Instance(this.module, { env: { memory } })
       return exports.begin(given) === 0 ? undefined : new TraceScanner(memory, exports, given)
     } catch (error) {
-      if (error instanceof RangeError) return undefined
+      if (error instanceof RangeError || error instanceof WebAssembly.CompileError) return undefined
       throw error
     }
   }
