@@ -26,6 +26,9 @@ export * as Dialect from "./Dialect.js"
 export * as EpisodeRecord from "./EpisodeRecord.js"
 
 /** @since 0.1.0 */
+export * as Folders from "./Folders.js"
+
+/** @since 0.1.0 */
 export * as Json from "./Json.js"
 
 /** @since 0.1.0 */

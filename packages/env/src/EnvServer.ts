@@ -4,7 +4,8 @@
  * HTTP: `GET /health`, `GET /list_environments`, `POST /{name}/tasks`, `POST /mcp`. WebSocket: `/ws`, one session at a
  * time, with the frames state, reset, step, coworkers, coworker_reply and record; an error frame's code is one of
  * UNKNOWN_TYPE, VALIDATION_ERROR, UNKNOWN_TASK, NO_EPISODE, EPISODE_MISMATCH, EPISODE_OVER, NOT_DONE, INTERNAL_ERROR
- * and, for a session too many, CAPACITY_REACHED.
+ * and, for a session too many, CAPACITY_REACHED. Frames are answered one after the other; a client that sends ahead, so
+ * that more than 16 wait, is closed with 1008.
  *
  * @since 0.1.0
  */
@@ -15,7 +16,7 @@ import * as Token from "@miroir-effect/core/Token"
 import * as Config from "effect/Config"
 import type * as ConfigError from "effect/ConfigError"
 import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
@@ -77,6 +78,12 @@ export interface Options {
   readonly pingInterval?: Duration.DurationInput
   /** A client that leaves a ping unanswered for so long is closed with 1011, and the container free: 20 s if not given. */
   readonly pongTimeout?: Duration.DurationInput
+  /**
+   * How long the end of the scope or layer waits for a tool, or another part of the world, that does not let itself be
+   * interrupted, and for an episode's state to be released: 5 s if not given, infinity for as long as it takes. Then a
+   * warning names what is left running, perhaps without the services that it needs.
+   */
+  readonly shutdownGrace?: Duration.DurationInput
 }
 
 /**
@@ -107,6 +114,7 @@ export const make = <State, T extends World.Task, R>(
 ): Effect.Effect<EnvServer["Type"], InvalidWorld | ListenFailed, R | Scope.Scope> =>
   Effect.gen(function* () {
     const { host = "127.0.0.1", pingInterval = "20 seconds", pongTimeout = "20 seconds", port: wanted = 0 } = options
+    const { shutdownGrace = "5 seconds" } = options
     const prefix = asRequested(options.prefix ?? "")
     const catalog = yield* Either.mapLeft(
       Catalog.make(world),
@@ -115,18 +123,27 @@ export const make = <State, T extends World.Task, R>(
 
     // What an episode holds is given back before the next client's episode begins, even where that takes a while.
     const oneAtATime = yield* Effect.makeSemaphore(1)
+    const activity: Connection.Activity = { current: undefined }
     let holder: HttpServer.Socket | undefined
     const isLeased = () => holder?.isOpen() ?? false
 
     const onSocket = (socket: HttpServer.Socket): Effect.Effect<void, never, R> =>
       Effect.suspend(() => {
         if (isLeased()) {
-          socket.send(Connection.errorFrame("CAPACITY_REACHED", "The container is leased."))
-          return Effect.sync(() => socket.close(1000))
+          const refused = Connection.errorFrame("CAPACITY_REACHED", "The container is leased.")
+          return Effect.andThen(socket.send(refused), () => socket.close(1000))
         }
         holder = socket
-        return oneAtATime.withPermits(1)(Effect.scoped(Connection.serve(world, catalog, socket)))
+        return oneAtATime.withPermits(1)(Effect.scoped(Connection.serve(world, catalog, socket, activity)))
       })
+
+    const onLeft = Effect.suspend(() =>
+      Effect.logWarning(
+        `The world did not end within ${Duration.format(shutdownGrace)}: ${
+          activity.current ?? "the release of an episode's state"
+        } is left running. Make it interruptible or quicker, or raise shutdownGrace.`
+      )
+    )
 
     const isAllowed = allowing(options.token)
 
@@ -152,6 +169,8 @@ export const make = <State, T extends World.Task, R>(
       refusal,
       pingInterval,
       pongTimeout,
+      shutdownGrace,
+      onLeft,
       onSocket,
       onRequest: (request) => Effect.sync(() => onRequest(request))
     }).pipe(Effect.mapError(({ reason }) => new ListenFailed({ host, port: wanted, reason })))

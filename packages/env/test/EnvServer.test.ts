@@ -3,12 +3,15 @@ import * as Net from "node:net"
 import { assert, describe, it } from "@effect/vitest"
 import * as Json from "@miroir-effect/core/Json"
 import * as Cause from "effect/Cause"
+import * as Chunk from "effect/Chunk"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Logger from "effect/Logger"
+import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
 import * as Random from "effect/Random"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
@@ -16,7 +19,7 @@ import * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
 import { EnvServer, layer, layerConfig, make } from "../src/EnvServer.js"
 import * as World from "../src/World.js"
-import { at, connect, http, record, reset, step } from "./client.js"
+import { at, type Client, connect, http, record, reset, step } from "./client.js"
 
 class Lab {
   total: number | bigint = 0
@@ -462,6 +465,104 @@ describe("EnvServer", () => {
       yield* Deferred.await(gone)
       assert.strictEqual(yield* client.closed, 1001)
       assert.strictEqual((yield* Effect.flip(connect(url))).status, 0)
+    })
+  )
+
+  it.scoped("waits for what cannot be interrupted as long as its grace is, then ends and names it", () =>
+    Effect.gen(function* () {
+      const logged: Array<string> = []
+      const logger = Logger.replace(
+        Logger.defaultLogger,
+        Logger.make(({ annotations, message }) => {
+          logged.push(`${[...annotations].join()} ${String(message)}`)
+        })
+      )
+      for (const [grace, gives, left] of [
+        [undefined, {}, /lab \/ 1 The world did not end within 5s: the tool "hang" is left running\./],
+        ["1 minute", {}, /within 1m: the tool "hang"/],
+        [undefined, { gone: Effect.never }, /within 5s: the release of an episode's state is left/]
+      ] as const) {
+        const hanging = yield* Deferred.make<void>()
+        const goOn = yield* Deferred.make<void>()
+        const serving = yield* Deferred.make<string>()
+        const isStuck = !("gone" in gives)
+        const hang = Effect.uninterruptible(
+          Effect.zipRight(Deferred.succeed(hanging, undefined), isStuck ? Deferred.await(goOn) : Effect.void)
+        )
+        // No sleeps but that of the grace.
+        const options = { pingInterval: 0, ...(grace === undefined ? {} : { shutdownGrace: grace }) }
+        // Ended by an interruption, as by a signal.
+        const server = yield* make(lab({ hang, ...gives }), options).pipe(
+          Effect.tap(({ url }) => Deferred.succeed(serving, url)),
+          Effect.zipRight(Effect.never),
+          Effect.scoped,
+          Effect.provide(logger),
+          Effect.fork
+        )
+        const client = yield* connect(yield* Deferred.await(serving))
+        yield* client.ask(reset("t1"))
+        client.socket.send(Json.stringify(step("hang")))
+        yield* Deferred.await(hanging)
+        yield* Fiber.interruptFork(server)
+        assert.strictEqual(yield* client.closed, 1001)
+        yield* Effect.repeat(TestClock.sleeps(), { until: (sleeps) => Chunk.size(sleeps) > 0 })
+        yield* TestClock.adjust(grace === undefined ? "4999 millis" : "59999 millis")
+        assert.isTrue(Option.isNone(yield* Fiber.poll(server)))
+        assert.deepEqual(logged, [])
+        yield* TestClock.adjust("1 millis")
+        assert.isTrue(Exit.isInterrupted(yield* Fiber.await(server)))
+        assert.strictEqual(logged.length, 1)
+        assert.match(logged.pop() ?? "", left)
+        yield* Deferred.succeed(goOn, undefined)
+      }
+    })
+  )
+
+  it.scoped("lets 16 frames wait while it answers one, and closes a client that sends more, or does not read", () =>
+    Effect.gen(function* () {
+      const hanging = yield* Deferred.make<void>()
+      const calls = yield* Queue.unbounded<void>()
+      const world = lab({ hang: Deferred.succeed(hanging, undefined) })
+      const flood = World.tool({
+        name: "flood",
+        description: "Answers with more than the system takes from us.",
+        parameters: World.noParameters,
+        handle: () => Effect.as(Queue.offer(calls, undefined), "x".repeat(2 ** 25))
+      })
+      const { leased, url } = yield* make({ ...world, tools: [...world.tools, flood] })
+      const free = Effect.repeat(http(`${url}/health`), { until: ({ body }) => at(body, "leased") === false })
+      const sends = (client: Client, frame: Json.Json, times: number) =>
+        Effect.sync(() => {
+          for (let sent = 0; sent < times; sent++) client.socket.send(Json.stringify(frame))
+        })
+
+      const patient = yield* connect(url)
+      yield* patient.ask(reset("t1", { max_seconds: 5 }))
+      yield* sends(patient, step("hang"), 1)
+      yield* Deferred.await(hanging)
+      yield* sends(patient, { type: "state" }, 16)
+      // What comes behind them is still seen.
+      const ponged = yield* Effect.fork(Effect.promise(() => once(patient.socket, "pong")))
+      patient.socket.ping()
+      yield* Fiber.join(ponged)
+      yield* TestClock.adjust("5 seconds")
+      const answers = yield* Effect.replicateEffect(patient.next, 17)
+      assert.deepEqual(codes(answers), ["observation", ...Array.from({ length: 16 }, () => "state")])
+
+      yield* patient.ask(reset("t1"))
+      yield* sends(patient, step("hang"), 1)
+      yield* sends(patient, { type: "state" }, 17)
+      assert.strictEqual(yield* patient.closed, 1008)
+      assert.isFalse(yield* leased)
+
+      const deaf = yield* connect(url)
+      yield* deaf.ask(reset("t1"))
+      deaf.socket.pause()
+      yield* sends(deaf, step("flood"), 1)
+      yield* Queue.take(calls)
+      yield* sends(deaf, step("flood"), 17)
+      yield* free
+      assert.strictEqual(yield* Queue.size(calls), 0)
     })
   )
 

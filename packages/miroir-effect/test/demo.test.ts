@@ -1,7 +1,8 @@
 /** The demo as a user runs it: the built program in a process of its own. */
 import { execFile, spawn } from "node:child_process"
 import { once } from "node:events"
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
+import { existsSync } from "node:fs"
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -80,6 +81,24 @@ describe("miroir-effect demo", () => {
     )
     assert.strictEqual(failure?.code, 1)
     assert.match(failure?.stderr ?? "", /^error: [^\n]+: no folder can be made there: [^\n]+\n$/)
+  })
+
+  it.skipIf(!existsSync("/proc/self")).each([
+    ["demo", "--out", "no folder can be made there"],
+    ["calibrate r.jsonl --model m", "--out", "there is no such file or folder"],
+    ["serve", "--url-file", "there is no such file or folder"]
+  ])("ends where %s %s is below /proc, which has no room for folders", async (command, option, reason) => {
+    const graded = { task_id: "t", reward: 1, metadata: { task_hash: "t-1", success: true } }
+    await writeFile(join(folder, "r.jsonl"), `${JSON.stringify(graded)}\n`.repeat(2))
+    const args = [bin, ...command.split(" "), option, "/proc/no-such/a/b"]
+    // One that hangs is killed, and has no exit code.
+    const run = promisify(execFile)(process.execPath, args, { cwd: folder, timeout: 20_000, killSignal: "SIGKILL" })
+    const failure = await run.then(
+      () => undefined,
+      (error: { readonly code: number; readonly stderr: string }) => error
+    )
+    assert.strictEqual(failure?.code, 1)
+    assert.match(failure?.stderr ?? "", new RegExp(`^error: .*/proc/no-such/a/b: ${reason}[^\\n]*\\n$`))
   })
 
   it("ends at a signal, with the shell's exit code and without a stack", async () => {

@@ -1,6 +1,7 @@
 /** One client's socket: reads its frames, one at a time and in order, and answers each. */
 
 import * as Json from "@miroir-effect/core/Json"
+import * as Text from "@miroir-effect/core/Text"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as ExecutionStrategy from "effect/ExecutionStrategy"
@@ -19,11 +20,18 @@ interface Reply {
   readonly data: Json.JsonObject
 }
 
+/** What a container is busy with, for who has to tell what could not be ended. */
+export interface Activity {
+  /** Undefined between two frames. */
+  current: string | undefined
+}
+
 /** Answers until it is interrupted. */
 export const serve = <State, T extends World.Task, R>(
   world: World.World<State, T, R>,
   catalog: Catalog<State, T, R>,
-  socket: Socket
+  socket: Socket,
+  activity: Activity
 ): Effect.Effect<never, never, R | Scope.Scope> =>
   Effect.gen(function* () {
     const connection = yield* Effect.scope
@@ -128,9 +136,15 @@ export const serve = <State, T extends World.Task, R>(
         if (!isText(type)) return yield* invalid("type has to be a string")
         if (data !== undefined && data !== null && !Json.isObject(data))
           return yield* invalid("data has to be an object")
+        activity.current = type === "step" ? `the tool ${named(data?.tool_name)}` : `the frame ${named(type)}`
         const reply = yield* dispatch(type, data ?? {})
         return Json.stringify({ type: reply.type, data: reply.data })
       }).pipe(
+        Effect.ensuring(
+          Effect.sync(() => {
+            activity.current = undefined
+          })
+        ),
         Effect.catchTag("FrameError", ({ code, message }) => Effect.succeed(errorFrame(code, message))),
         // A bug in a world's code is the author's to see, and no reason to take the container from its clients; an
         // interruption is one too, where it is the world's own: when we are interrupted, none of this is run.
@@ -147,17 +161,15 @@ export const serve = <State, T extends World.Task, R>(
         )
       )
 
-    return yield* Queue.take(socket.frames).pipe(
-      Effect.flatMap(answer),
-      Effect.flatMap((text) => Effect.sync(() => socket.send(text))),
-      Effect.forever
-    )
+    return yield* Queue.take(socket.frames).pipe(Effect.flatMap(answer), Effect.flatMap(socket.send), Effect.forever)
   })
 
 export const errorFrame = (code: string, message: string): string =>
   Json.stringify({ type: "error", data: { code, message } })
 
 const replyTypes: { readonly [type: string]: string | undefined } = { reset: "observation", step: "observation" }
+
+const named = (name: Json.Json | undefined): string => Text.visible(Json.stringify(name ?? null))
 
 const isText = (value: Json.Json | undefined): value is string => typeof value === "string" && value !== ""
 

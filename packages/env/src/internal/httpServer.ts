@@ -8,10 +8,12 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as FiberSet from "effect/FiberSet"
 import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
-import type * as Scope from "effect/Scope"
+import * as Scope from "effect/Scope"
 import { type RawData, type WebSocket, WebSocketServer } from "ws"
 
 export interface Head {
@@ -36,9 +38,10 @@ export interface Response {
 export interface Socket {
   /** False from the moment that either side has begun to close it. */
   readonly isOpen: () => boolean
-  /** What comes in; left: why it is no text. */
+  /** What comes in; left: why it is no text. Where more than `maxWaiting` are not taken, the socket is closed. */
   readonly frames: Queue.Dequeue<Either.Either<string, string>>
-  readonly send: (text: string) => void
+  /** Waits until the system has taken it: what a client does not read is not heaped up here. */
+  readonly send: (text: string) => Effect.Effect<void>
   readonly close: (code: number) => void
 }
 
@@ -50,14 +53,22 @@ const maxBody = 1_048_576
 /** Milliseconds that a peer has to answer our close frame, before the connection is cut. */
 const closeTimeout = 1000
 
+/**
+ * Frames of a socket that wait for the one before them; clients of this protocol wait for each answer. A socket that is
+ * paused instead would not tell of pongs, nor that its client is gone.
+ */
+const maxWaiting = 16
+
 /** RFC 6455, section 7.4.1. */
 const goingAway = 1001
+const policyViolation = 1008
 
 /** Of the registry that it set up: what servers commonly close with where pings go unanswered. */
 const internalError = 1011
 
 /**
- * Serves until the scope closes: then sockets are closed with 1001 and all else is cut. Succeeds with the port.
+ * Serves until the scope closes: then sockets are closed with 1001, all else is cut, and what runs is interrupted. Succeeds
+ * with the port.
  */
 export const serve = <R>(options: {
   readonly host: string
@@ -71,9 +82,15 @@ export const serve = <R>(options: {
   readonly pongTimeout: Duration.DurationInput
   /** Interrupted once the socket is closed. */
   readonly onSocket: (socket: Socket) => Effect.Effect<void, never, R>
+  /** How long the scope's end waits for what was interrupted. */
+  readonly shutdownGrace: Duration.DurationInput
+  /** Run where that is not enough: what goes on then is left to itself. */
+  readonly onLeft: Effect.Effect<void>
 }): Effect.Effect<number, CannotListen, R | Scope.Scope> =>
   Effect.gen(function* () {
-    const fork = yield* FiberSet.makeRuntime<R>()
+    // Closed by the server's release, which does not wait for it for ever.
+    const running = yield* Scope.make()
+    const fork = yield* Scope.extend(FiberSet.makeRuntime<R>(), running)
     // @types/ws does not know closeTimeout and maxFragments.
     const settings = { noServer: true, perMessageDeflate: false, maxPayload: 0, maxFragments: 0, closeTimeout }
     const sockets = new WebSocketServer(settings)
@@ -105,16 +122,19 @@ export const serve = <R>(options: {
 
     const onSocket = (socket: WebSocket): Effect.Effect<void, never, R> =>
       Effect.gen(function* () {
-        const frames = yield* Queue.unbounded<Either.Either<string, string>>()
+        const frames = yield* Queue.dropping<Either.Either<string, string>>(maxWaiting)
         const closed = yield* Deferred.make<void>()
-        socket.on("message", (data) => frames.unsafeOffer(textOf(data)))
+        socket.on("message", (data) => {
+          if (!frames.unsafeOffer(textOf(data))) socket.close(policyViolation, `more than ${maxWaiting} frames wait`)
+        })
         // ws closes the socket by itself; without a listener the error would end the process.
         socket.on("error", (error) => fork(Effect.logDebug("A socket failed", Cause.fail(error))))
         socket.once("close", () => Deferred.unsafeDone(closed, Effect.void))
         const taken = options.onSocket({
           isOpen: () => socket.readyState === socket.OPEN,
           frames,
-          send: (text) => socket.send(text),
+          // Where it fails, the socket is closed, and this interrupted.
+          send: (text) => Effect.async((resume) => socket.send(text, () => resume(Effect.void))),
           close: (code) => socket.close(code)
         })
         yield* Effect.all([taken, keepAlive(socket, options)], { concurrency: "unbounded" }).pipe(
@@ -130,14 +150,21 @@ export const serve = <R>(options: {
       server.listen(options.port, options.host, () => resume(Effect.succeed(server)))
     })
 
-    const server = yield* Effect.acquireRelease(listening, (server) =>
+    const hangUp = (server: Http.Server) =>
       Effect.async<void>((resume) => {
         // It calls back when the last connection has ended, WebSockets included.
         server.close(() => resume(Effect.void))
         server.closeAllConnections()
         for (const socket of sockets.clients) socket.close(goingAway)
       })
-    )
+
+    const interruptAll = Effect.gen(function* () {
+      const ending = yield* Effect.forkDaemon(Scope.close(running, Exit.void))
+      const ended = yield* Effect.timeoutOption(Effect.interruptible(Fiber.await(ending)), options.shutdownGrace)
+      if (Option.isNone(ended)) yield* options.onLeft
+    })
+
+    const server = yield* Effect.acquireRelease(listening, (server) => Effect.zipRight(hangUp(server), interruptAll))
     const address = server.address()
     return typeof address === "object" && address !== null ? address.port : options.port
   })

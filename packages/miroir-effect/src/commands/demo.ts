@@ -6,6 +6,7 @@
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Catalog from "@miroir-effect/core/Catalog"
+import * as Folders from "@miroir-effect/core/Folders"
 import { TraceError } from "@miroir-effect/core/MiroirError"
 import * as NodeHttp from "@miroir-effect/core/NodeHttp"
 import * as EnvServer from "@miroir-effect/env/EnvServer"
@@ -78,7 +79,7 @@ const newFolder = (parent: string) =>
     const time = DateTime.formatIso(yield* DateTime.now)
       .replace(/\.\d+/, "")
       .replaceAll(/[-:]/g, "")
-    yield* fs.makeDirectory(parent, { recursive: true })
+    yield* Folders.make(parent)
     for (let number = 1; ; number++) {
       const folder = path.join(parent, number === 1 ? time : `${time}-${number}`)
       const made = yield* Effect.either(fs.makeDirectory(folder))

@@ -28,9 +28,10 @@ export const serve = Effect.fnUntraced(function* ({ containers, port, urlFile }:
     })
   }
   const token = yield* Token.config
+  // They end side by side, so that the grace of each is that of all.
   const servers = yield* Effect.forEach(Array.from({ length: containers }).keys(), (index) =>
     EnvServer.make(Office.world, { port: port === 0 ? 0 : port + index, token })
-  )
+  ).pipe(Effect.parallelFinalizers)
   const urls = servers.map(({ url }) => url)
   if (Option.isSome(urlFile)) yield* listed(urlFile.value, urls)
   yield* print(urls.join("\n"))
