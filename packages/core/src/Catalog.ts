@@ -92,6 +92,12 @@ export class Catalog extends Context.Tag("@miroir-effect/core/Catalog")<
     readonly answering: (urls: ReadonlyArray<string>, options?: CallOptions) => Effect.Effect<string, CallError>
 
     /**
+     * Whose tasks and tools the container's are taken for: an OpenEnv server's, by its answer to `GET /schema` and a health
+     * that does not tell `leased`; any other container's are a Miroir env's.
+     */
+    readonly dialect: (url: string, options?: CallOptions) => Effect.Effect<"miroir" | "openenv", CallError>
+
+    /**
      * The tasks of a split, `train` unless given, of the container's first environment.
      *
      * OpenEnv servers may leave out what a task has to have. Then its id is its `task_id`, or SPLIT-INDEX; its hash is
@@ -106,7 +112,8 @@ export class Catalog extends Context.Tag("@miroir-effect/core/Catalog")<
 
     /**
      * The tools of a surface, or of the env's own choice. OpenEnv servers have one set of tools, whatever the surface; where
-     * the env takes actions of a type of its own, that is the one tool `act`.
+     * the env takes actions of a type of its own, that is the one tool `act`. Of several tools of one name, which no model
+     * could tell apart and chat endpoints refuse, the first is given, and a warning names them.
      */
     readonly tools: (
       url: string,
@@ -219,6 +226,11 @@ export const make = Effect.fnUntraced(function* (settings: Settings = {}) {
       ])
     }),
 
+    dialect: Effect.fnUntraced(function* (url, options) {
+      const base = yield* BaseUrl.parse(url)
+      return Option.isNone(yield* openEnv(base, options)) ? "miroir" : "openenv"
+    }),
+
     tasks: Effect.fnUntraced(function* (url, split = "train", options) {
       const base = yield* BaseUrl.parse(url)
       const answer = yield* environment(base, options).pipe(
@@ -234,7 +246,8 @@ export const make = Effect.fnUntraced(function* (settings: Settings = {}) {
       const actions = Option.getOrUndefined(yield* openEnv(base, options))
       if (actions?._tag === "Own") return [OpenEnv.actTool(actions.schema)]
       const body = { jsonrpc: "2.0", id: 1, method: "tools/list" }
-      return yield* Effect.flatMap(call(base, options, { method: "POST", path: ["mcp"], query, body }), readTools)
+      const answer = yield* call(base, options, { method: "POST", path: ["mcp"], query, body })
+      return yield* Effect.flatMap(readTools(answer), (tools) => firstOfEach(answer, tools))
     }),
 
     health: Effect.fnUntraced(function* (url, options) {
@@ -354,6 +367,22 @@ const readTools = (answer: http.CallAnswer): Either.Either<ReadonlyArray<Tool>, 
   const reason = answer.scrub(typeof message === "string" ? message : Json.stringify(error))
   return Either.left(
     new ToolsError({ url: answer.url, ...(typeof code === "number" ? { rpcCode: code } : {}), reason })
+  )
+}
+
+/** Of several tools of one name the first. */
+const firstOfEach = (answer: http.CallAnswer, tools: ReadonlyArray<Tool>): Effect.Effect<ReadonlyArray<Tool>> => {
+  const first = new Map<string, Tool>()
+  const more = new Set<string>()
+  for (const tool of tools) {
+    if (first.has(tool.name)) more.add(tool.name)
+    else first.set(tool.name, tool)
+  }
+  if (more.size === 0) return Effect.succeed(tools)
+  const names = listed([...more].map(answer.scrub), 10)
+  return Effect.as(
+    Effect.logWarning(`${answer.url} lists several tools of one name, of which the first is taken: ${names}`),
+    [...first.values()]
   )
 }
 

@@ -194,6 +194,7 @@ const advice: Readonly<Record<Exclude<Fault, "context">, string>> = {
   key: "Check its API key (MIROIR_COWORKER_API_KEY).",
   quota: "Raise what its account may use, or take the key of another (MIROIR_COWORKER_API_KEY).",
   address: "Check its base URL (MIROIR_COWORKER_BASE_URL) and its name (MIROIR_COWORKER_MODEL).",
+  root: "Check its base URL (MIROIR_COWORKER_BASE_URL): most end in /v1; and its name (MIROIR_COWORKER_MODEL).",
   tools: "Take another model for the coworkers (MIROIR_COWORKER_MODEL).",
   request:
     "Change what it objects to: the model (MIROIR_COWORKER_MODEL) or its temperature (MIROIR_COWORKER_TEMPERATURE)."

@@ -44,6 +44,8 @@ export interface Beginning {
 export interface Episode {
   /** The reset, whose answer is the first observation. */
   readonly reset: Ask<Json.Json>
+  /** Whether the env has said that the episode is over: in the last step that it answered; an OpenEnv server's reset may say so. */
+  readonly isOver: () => boolean
   /** A step; `args` is the text of a JSON object. */
   readonly step: (toolName: string, args: string) => Ask<Protocol.StepResult>
   /** Ends the episode where it has not ended, and gets its record. `ask` holds the session's queue meanwhile. */
@@ -106,13 +108,13 @@ export const miroir: Dialect = {
   },
   episode: (url, beginning) => {
     const { episodeId } = beginning
-    let ended = false
+    let isOver = false
     const step: Episode["step"] = (toolName, args) => ({
       request: Protocol.step({ toolName, args, episodeId }),
       decode: ({ data }) =>
         Either.map(Protocol.decodeStep(data), (result) => {
           // A step that fails does not come here: it leaves the last good one in force.
-          ended = result.done
+          isOver = result.done
           return result
         })
     })
@@ -120,21 +122,22 @@ export const miroir: Dialect = {
       request: Protocol.step({ toolName: "submit", args: "{}", episodeId }),
       decode: (reply) => Either.flatMap(saysDone(reply), () => step("submit", "{}").decode(reply))
     }
-    const isOver: Ask<boolean> = { request: Protocol.state, decode: saysDone }
+    const state: Ask<boolean> = { request: Protocol.state, decode: saysDone }
     const record: Ask<EpisodeRecord> = {
       request: Protocol.record(episodeId),
       decode: ({ data, text }) => EpisodeRecord.make(data, () => Json.memberText(text, "data") ?? text)
     }
     return {
       reset: { request: Protocol.reset(beginning), decode: ({ data }) => Protocol.decodeReset(data) },
+      isOver: () => isOver,
       step,
       finish: (ask) =>
         Effect.gen(function* () {
-          if (ended || (yield* ask(isOver))) return yield* ask(record)
+          if (isOver || (yield* ask(state))) return yield* ask(record)
           const submitted = yield* Effect.either(ask(submit))
           if (Either.isLeft(submitted)) {
             // The time may have run out in between: then the refusal does not matter.
-            if (!(yield* ask(isOver))) return yield* Effect.fail(submitted.left)
+            if (!(yield* ask(state))) return yield* Effect.fail(submitted.left)
           } else if (!submitted.right.done) {
             const reason = Protocol.observationError(submitted.right.observation)
             return yield* new NotGraded({ url, episodeId, ...(reason === undefined ? {} : { reason }) })

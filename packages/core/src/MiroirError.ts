@@ -614,7 +614,7 @@ export class PolicyFailed extends Schema.TaggedError<PolicyFailed>("@miroir-effe
 
 /**
  * The policy's endpoint refuses what it is asked, and no repeat mends that: a wrong key, an unknown model, a spent quota, a
- * request that it calls invalid. It ends the run.
+ * request that it calls invalid, a base URL that leads to no API. It ends the run.
  *
  * @since 0.1.0
  * @category rollouts

@@ -267,11 +267,18 @@ class OpenEnvEpisode implements Dialect.Episode {
       decode: ({ data }) =>
         Either.map(Protocol.decodeReset(data), (observation) => {
           this.began = this.now()
-          if (Json.isObject(data) && Json.truthy(data.done)) this.ended = this.began
+          // What an episode is worth that is over with its reset, only the reset's answer can tell.
+          if (Json.isObject(data) && Json.truthy(data.done)) {
+            this.credit({ observation, reward: data.reward ?? null, done: true })
+          }
           return observation
         }),
       onError: (error) => Either.left(this.lostBy(error) ?? error)
     }
+  }
+
+  isOver(): boolean {
+    return this.ended !== undefined
   }
 
   /** An env of actions of its own has the tool `act` only, whose name is not sent. */
@@ -314,7 +321,7 @@ class OpenEnvEpisode implements Dialect.Episode {
   finish(ask: AskFn): Effect.Effect<EpisodeRecord, ExchangeError> {
     return Effect.gen(this, function* () {
       // Most states do not tell `done`; but that there is one tells that the connection is sound.
-      if (this.ended === undefined && (yield* ask(this.isOver))) this.ended = this.now()
+      if (this.ended === undefined && (yield* ask(this.state))) this.ended = this.now()
       if (this.ended === undefined && this.actions === "Tools" && !this.submitted && (yield* this.listsSubmit(ask))) {
         yield* ask(this.step("submit", "{}"))
         this.submitted = true
@@ -323,7 +330,7 @@ class OpenEnvEpisode implements Dialect.Episode {
     })
   }
 
-  private get isOver(): Ask<boolean> {
+  private get state(): Ask<boolean> {
     return {
       request: Protocol.state,
       decode: ({ data }) => Either.map(Protocol.decodeState(data), ({ done }) => Json.truthy(done)),
@@ -352,19 +359,25 @@ class OpenEnvEpisode implements Dialect.Episode {
   }
 
   private answered(result: Protocol.StepResult): Protocol.StepResult {
-    const { done, observation } = result
-    const { error, metadata, result: called } = Json.isObject(observation) ? observation : {}
+    const { observation } = result
+    const { error, result: called } = Json.isObject(observation) ? observation : {}
     this.steps++
     if (Json.truthy(error) || (Json.isObject(called) && called.is_error === true)) this.toolErrors++
-    const reward = toNumber(result.reward)
+    this.credit(result)
+    this.submitted = false
+    return result
+  }
+
+  /** Takes up what an answer says of the episode's worth and end. */
+  private credit({ done, observation, reward: given }: Protocol.StepResult): void {
+    const { metadata } = Json.isObject(observation) ? observation : {}
+    const reward = toNumber(given)
     if (reward !== undefined) {
       this.reward = this.settings.reward === "sum" ? (this.reward ?? 0) + reward : reward
     }
     const success = Json.isObject(metadata) ? metadata.success : undefined
     this.success = success === undefined || success === null ? undefined : Json.truthy(success)
     this.ended = done ? this.now() : undefined
-    this.submitted = false
-    return result
   }
 
   /** A step that failed counts, and leaves the last good one in force. */

@@ -305,6 +305,7 @@ const advice: Readonly<Record<Exclude<Fault, "context">, string>> = {
   quota: "Raise what the account may use, or take the key of another (MIROIR_POLICY_API_KEY).",
   address:
     "Check the base URL (--base-url or MIROIR_POLICY_BASE_URL) and the model's name (--model or MIROIR_POLICY_MODEL).",
+  root: "Check the base URL (--base-url or MIROIR_POLICY_BASE_URL): most end in /v1; and the model's name (--model or MIROIR_POLICY_MODEL).",
   tools: "Serve the model so that it can call tools, or take another (--model or MIROIR_POLICY_MODEL).",
   request:
     "Change what it objects to: the model (--model), its sampling (--temperature, --top-p, --max-tokens, --seed) or --extra-body."

@@ -89,6 +89,11 @@ export interface Service {
   /** Begins an episode of a task and gives its first observation. */
   readonly reset: (taskId: string, options?: ResetOptions) => Effect.Effect<Json.Json, ExchangeError>
   /**
+   * Whether the env has said that the episode is over: by the last step that it answered, or, on an OpenEnv server, by its
+   * answer to the reset. Nothing is sent; false where there is no episode.
+   */
+  readonly isOver: Effect.Effect<boolean>
+  /**
    * Calls a tool. The arguments are a JSON object, or the text of one, which goes to the env digit by digit. A step
    * after done is still sent.
    */
@@ -193,6 +198,7 @@ export const make = Effect.fnUntraced(function* (
     show: dialect.show,
     prompt: dialect.prompt,
     episodeId: Effect.sync(() => Option.fromNullable(current?.id)),
+    isOver: Effect.sync(() => current?.episode.isOver() ?? false),
 
     reset: (taskId, { coworkers = false, extra = {}, maxSeconds = null, taskHash } = {}) =>
       exchange.hold((ask) =>

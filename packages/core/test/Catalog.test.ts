@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { passPause } from "./support/pauses.js"
@@ -118,6 +119,26 @@ describe("tools", () => {
           ["POST", "/mcp", query, { jsonrpc: "2.0", id: 1, method: "tools/list" }]
         ])
       )
+    }).pipe(withCatalog())
+  )
+
+  it.scoped("of one name are the first of them, and one warning names them", () =>
+    Effect.gen(function* () {
+      const tools = ["a", "b\nd", "c", "b\nd", "a", "a", "toString"].map((name, index) => ({ name, index }))
+      const container = yield* ScriptedContainer.make({ tools: { "": tools, code: tools.slice(0, 3) } })
+      const catalog = yield* Catalog.Catalog
+      const warnings: Array<string> = []
+      const logger = Logger.make(({ message }) => {
+        warnings.push(String(message))
+      })
+      const given = yield* Effect.provide(
+        Effect.all([catalog.tools(container.url), catalog.tools(container.url, "code")]),
+        Logger.replace(Logger.defaultLogger, logger)
+      )
+      assert.deepStrictEqual(given, [[...tools.slice(0, 3), { name: "toString", index: 6 }], tools.slice(0, 3)])
+      assert.deepStrictEqual(warnings, [
+        `${container.url} lists several tools of one name, of which the first is taken: b\\nd, a`
+      ])
     }).pipe(withCatalog())
   )
 

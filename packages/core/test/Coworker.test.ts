@@ -179,7 +179,8 @@ describe("a failure", () => {
     ["reasoning without an end", content("<think>hm"), "empty"],
     ["no part with text", content([{ type: "thinking", thinking: "hm" }]), "empty"],
     ["a call of a tool", content(null, { tool_calls: [{ id: "1" }] }), "empty"],
-    ["no JSON", { raw: "<html>Welcome</html>" }, "malformed"],
+    ["no JSON", { raw: "Welcome" }, "malformed"],
+    ["a web page", { raw: "<html>Welcome</html>" }, "malformed"],
     ["a stream", { raw: 'data: {"choices": []}\n\ndata: [DONE]\n' }, "malformed"],
     ["no object", { raw: "[]" }, "malformed"],
     ["no choices", { body: {} }, "malformed"],
@@ -208,6 +209,11 @@ describe("a failure", () => {
         assert.deepInclude(failure, { _tag: "CoworkerFailed", url: endpoint.url, reason }, name)
         assert.strictEqual((yield* endpoint.requests).length, 1, name)
         if (answer.status !== undefined) assert.strictEqual("status" in failure && failure.status, answer.status, name)
+      }
+      for (const status of [200, 404]) {
+        const elsewhere = yield* ChatEndpoint.make({ prefix: "/chat", answers: [{ status, raw: "<html>" }] })
+        const failure = yield* Effect.flip(completeAt({ baseUrl: elsewhere.url, model: "m", retry: atOnce }))
+        assert.include(failure.message, "Check its base URL (MIROIR_COWORKER_BASE_URL): most end in /v1;")
       }
     })
   )

@@ -626,11 +626,14 @@ describe("the catalog of an OpenEnv server", () => {
         http: { ...schema(callTool), "POST /env/tasks": { text: Json.stringify({ tasks: given }) } }
       })
       // As a Miroir env they are none.
+      assert.strictEqual(yield* catalog.dialect(container.url), "openenv")
       yield* container.update({ health: { body: { status: "healthy", leased: false } } })
+      assert.strictEqual(yield* catalog.dialect(container.url), "miroir")
       assert.match((yield* Effect.flip(catalog.tasks(container.url, "dev"))).message, /tasks\[1\] has no id/)
       yield* container.update({ health: {} })
       const strict = yield* Catalog.make({ dialect: "miroir" })
       assert.match((yield* Effect.flip(strict.tasks(container.url, "dev"))).message, /tasks\[1\] has no id/)
+      assert.strictEqual(yield* strict.dialect(container.url), "miroir")
     }).pipe(withCatalog)
   )
 

@@ -33,8 +33,8 @@ const policyAt = (baseUrl: string, settings: Partial<Policy.Settings> = {}) =>
   )
 
 /** What the policy makes of one answer, and how often it had to ask. */
-const turnOf = Effect.fn(function* (answer: Answer, settings?: Partial<Policy.Settings>) {
-  const endpoint = yield* ChatEndpoint.make({ answers: () => answer })
+const turnOf = Effect.fn(function* (answer: Answer, settings?: Partial<Policy.Settings>, prefix?: string) {
+  const endpoint = yield* ChatEndpoint.make({ answers: () => answer, ...(prefix === undefined ? {} : { prefix }) })
   const { next } = yield* policyAt(endpoint.url, settings)
   const turn = yield* Effect.either(next(moment))
   return { turn, asked: (yield* endpoint.requests).length, url: endpoint.url }
@@ -757,6 +757,32 @@ describe("a failure", () => {
     })
   )
 
+  it.effect("is told as one of the base URL where that leads to no API, with what it most likely lacks", () =>
+    Effect.gen(function* () {
+      const notFound: Answer = { status: 404, raw: "<html>404</html>" }
+      const page: Answer = { raw: "\n<!doctype html><title>Welcome</title>" }
+      const titled: Answer = { headers: { "content-type": "text/html; charset=utf-8" }, raw: "Welcome" }
+      const unknown: Answer = { status: 404, body: error("no", { code: "model_not_found" }) }
+      const rows: ReadonlyArray<readonly [prefix: string, answer: Answer, hints: boolean, isPage: boolean]> = [
+        ["", notFound, true, false],
+        ["/api/v", unknown, true, false],
+        ["/v1", notFound, false, false],
+        ["/v1beta/openai", unknown, false, false],
+        ["/dev1", page, true, true],
+        ["/v1", page, false, true],
+        ["", titled, true, true],
+        ["", { status: 401, raw: "<html>" }, false, false]
+      ]
+      for (const [prefix, answer, hints, isPage] of rows) {
+        const { asked, turn } = yield* turnOf(answer, {}, prefix)
+        const { _tag, message } = Either.getOrThrow(Either.flip(turn))
+        assert.deepStrictEqual([_tag, asked], ["PolicyRejected", 1], message)
+        assert.strictEqual(message.includes("MIROIR_POLICY_BASE_URL): most end in /v1"), hints, message)
+        assert.strictEqual(message.includes("a web page, and not an API's"), isPage, message)
+      }
+    })
+  )
+
   it.effect("is met with two repeats where they may mend it, and then breaks the episode", () =>
     ends(
       [
@@ -810,7 +836,7 @@ describe("a failure", () => {
   it.effect("breaks the episode at once where a repeat would not mend it and nobody knows what would", () =>
     ends(
       [
-        ["no JSON", { raw: "<html>Welcome</html>" }],
+        ["no JSON", { raw: "Welcome" }],
         ["an unknown error in a 200", { body: { error: "broken" } }],
         ["what the server wants left alone", { status: 503, headers: { "x-should-retry": "false" } }],
         ["a pause that is too long", { status: 429, headers: { "retry-after": "61" } }]

@@ -67,7 +67,14 @@ const rolled = (next: Next, plan: Plan = {}, script: ScriptedContainer.Script = 
     const [saved] = only(events, "Saved")
     if (saved === undefined) return assert.fail(`nothing was saved: ${tags(events)}`)
     const steps = (yield* container.seen).frames.filter(({ type }) => type === "step")
-    return { events, met, saved, steps: steps.map(({ data }) => data), record: saved.finished.record.value.rollout }
+    return {
+      container,
+      events,
+      met,
+      saved,
+      steps: steps.map(({ data }) => data),
+      record: saved.finished.record.value.rollout
+    }
   })
 
 describe("an episode", () => {
@@ -167,6 +174,44 @@ describe("an episode", () => {
       assert.strictEqual(saved.finished.reward, 1)
       assert.lengthOf(made, steps)
     })
+  )
+
+  const stillborn: ReadonlyArray<readonly [told: string, answer: Json.JsonObject, reward: number | null]> = [
+    ["a reward", { reward: 0.25, done: 1 }, 0.25],
+    ["none", { done: true }, null]
+  ]
+  it.scopedLive.each(stillborn)(
+    "that is over with its reset, as an OpenEnv server's may be, has no turn of the policy: it tells %s",
+    ([_, data, reward]) =>
+      Effect.gen(function* () {
+        const observation = { metadata: { success: true } }
+        const action = { title: "Move", properties: { side: { type: "string" } } }
+        const script = env({
+          fault: ({ type }) =>
+            type === "reset"
+              ? { send: { type: "observation", data: { observation, ...data } } }
+              : type === "state"
+                ? { send: { type: "state", data: { episode_id: "e" } } }
+                : undefined
+        })
+        const { container, record, saved } = yield* rolled(
+          () => Effect.dieMessage("asked"),
+          {},
+          { ...script, opened: { episode_id: "e" }, http: { "GET /schema": { body: { action } } } }
+        )
+        assert.deepInclude(record, { stop: "done", choices: [], usage: [], steps: [] })
+        assert.deepStrictEqual(
+          saved.messages.map(({ role }) => role),
+          ["user"]
+        )
+        assert.strictEqual(saved.finished.reward, reward)
+        assert.deepInclude(saved.finished.metadata, { success: true, truncated: false, task_hash: "h1" })
+        const { frames } = yield* container.seen
+        assert.deepStrictEqual(
+          frames.map(({ type }) => type),
+          ["reset"]
+        )
+      })
   )
 
   it.scopedLive("asks again for an empty message, once, and keeps it apart from the conversation", () =>

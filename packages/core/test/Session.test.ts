@@ -48,15 +48,17 @@ describe("Session", () => {
       },
       (session, container) =>
         Effect.gen(function* () {
+          assert.isFalse(yield* session.isOver)
           yield* session.reset("t")
           const first = yield* session.step("open", { id: 9007199254740993n })
+          assert.isFalse(yield* session.isOver)
           assert.deepStrictEqual(first, {
             observation: { id: 9007199254740993n, nan: Number.NaN },
             reward: Number.NEGATIVE_INFINITY,
             done: false
           })
           const second = yield* session.step("open", '{ "id": 9007199254740995, "x": 1.0 }')
-          assert.isTrue(second.done)
+          assert.isTrue(second.done && (yield* session.isOver))
           const { frames } = yield* container.seen
           assert.include(frames[1]?.text, '"arguments":{"id":9007199254740993}')
           assert.include(frames[2]?.text, '"arguments":{ "id": 9007199254740995, "x": 1.0 }')

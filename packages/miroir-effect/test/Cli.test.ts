@@ -95,6 +95,10 @@ const wrong: ReadonlyArray<readonly [args: string, message: string]> = [
     "rollout http://c --seeds 1..2 --split test",
     "--split is of the env's own tasks: leave it out where --tasks or --seeds says which."
   ],
+  [
+    "rollout http://c --seeds 1..2 --dialect miroir",
+    "--seeds is for OpenEnv servers: a Miroir env begins its own tasks only, so leave --seeds away."
+  ],
   ["rollout http://c --keep learnable", "--keep needs --calibration FILE."],
   ["rollout http://c --keep best", '--keep is one of solved, learnable, out_of_reach, not "best".'],
   ["rollout http://c --fresh --retry-void", "Give --fresh or --retry-void, not both: with --fresh all is done again."],

@@ -269,6 +269,7 @@ layer(Layer.merge(NodeFileSystem.layer, Miroir.layer()), { excludeTestServices: 
             base,
             { MIROIR_POLICY_API_KEY: "k\r" }
           ],
+          [1, /^error: http:\S+ is no OpenEnv server: .* leave --seeds away\.\n$/, [...base, "--seeds", "0..9"]],
           [2, /^error: MIROIR_LEASE_TIMEOUT: Expected a duration/, base, { MIROIR_LEASE_TIMEOUT: "soon" }],
           [1, /^error: Calibration file c: it is a folder\.$/m, [...base, "--calibrate", "c"]],
           ...["run.json", "failures.ndjson", "x.jsonl.gz"].map(
@@ -286,6 +287,7 @@ layer(Layer.merge(NodeFileSystem.layer, Miroir.layer()), { excludeTestServices: 
           assert.match(refused.stderr, said)
         }
         assert.deepStrictEqual(yield* Effect.promise(() => readdir(folder)), ["c"])
+        assert.isEmpty(yield* policy.requests)
 
         // Where it is known only at the end, what was played is told all the same.
         const once = ["--task", "file-invoice", "--rollouts", "1", "--calibrate", "c/c.json", "--json"]
@@ -320,7 +322,8 @@ layer(Layer.merge(NodeFileSystem.layer, Miroir.layer()), { excludeTestServices: 
             ? { send: { type, data: { task_id: "t", reward: 1, metadata: { task_hash: "h", success: true } } } }
             : type === "step" && broken
               ? { send: { type: "error", data: { code: "OUT_OF_ORDER", message: "the lift is stuck" } } }
-              : { raw: '{"data":{"observation":{},"done":true}}' }
+              : // A Miroir env's reset may say so too, which means nothing there.
+                { raw: '{"data":{"observation":{},"done":true}}' }
       })
       const endpoint = yield* ChatEndpoint.make({ answers: () => ({ calls: [{ tool: "look" }] }) })
       const args = [

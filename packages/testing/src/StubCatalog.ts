@@ -25,6 +25,8 @@ export interface Contents {
   readonly tasks?: Readonly<Record<string, ReadonlyArray<Task>>>
   /** By surface; under `""` where none is asked for. Another surface is a `ToolsError`. */
   readonly tools?: Readonly<Record<string, ReadonlyArray<Tool>>>
+  /** `miroir` if not given. */
+  readonly dialect?: "miroir" | "openenv"
   /** Told at once; an unhealthy container did not answer. */
   readonly health?: Catalog.Health["health"]
 }
@@ -35,9 +37,10 @@ export interface Contents {
  * @since 0.1.0
  * @category layers
  */
-export const of = ({ health, tasks, tools }: Contents): Layer.Layer<Catalog.Catalog> =>
+export const of = ({ dialect = "miroir", health, tasks, tools }: Contents): Layer.Layer<Catalog.Catalog> =>
   layer({
     answering: ([first]) => (first === undefined ? new InvalidUrls({}) : Effect.succeed(first)),
+    dialect: () => Effect.succeed(dialect),
     ...(tasks === undefined
       ? {}
       : {
@@ -75,6 +78,7 @@ export const of = ({ health, tasks, tools }: Contents): Layer.Layer<Catalog.Cata
 export const layer = (given: Partial<Context.Tag.Service<Catalog.Catalog>> = {}): Layer.Layer<Catalog.Catalog> =>
   Layer.succeed(Catalog.Catalog, {
     answering: () => missing("Catalog.answering"),
+    dialect: () => missing("Catalog.dialect"),
     tasks: () => missing("Catalog.tasks"),
     tools: () => missing("Catalog.tools"),
     health: () => missing("Catalog.health"),

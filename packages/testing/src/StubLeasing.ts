@@ -8,7 +8,9 @@
 import * as BaseUrl from "@miroir-effect/core/BaseUrl"
 import * as Leasing from "@miroir-effect/core/Leasing"
 import { InvalidUrls, NoFreeContainer } from "@miroir-effect/core/MiroirError"
+import * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
@@ -42,7 +44,7 @@ export interface StubLeasing {
  *
  * A lease gets the first of its URLs that is free. URLs that are not in the pool count as unhealthy, and are not waited
  * for. A URL file is not read: it stands for the whole pool. Where all are leased, `waitBusy` and `timeout` count, and who
- * came first is served first.
+ * came first is served first. Its `stats` are of this pool, in which nothing is probed and an opening takes no time.
  *
  * @since 0.1.0
  * @category constructors
@@ -54,6 +56,9 @@ export const make = (containers: ReadonlyArray<StubSession.Script>): Effect.Effe
     )
     const pool = new Map(scripts.map((script) => [script.url, script]))
     const held = new Set<string>()
+    /** In the order in which they came. */
+    const waiting = new Set<{ readonly since: number }>()
+    let handOvers = 0
     const sessions: Array<StubSession.StubSession> = []
     const { changed, first, until } = Watched.make()
 
@@ -64,17 +69,23 @@ export const make = (containers: ReadonlyArray<StubSession.Script>): Effect.Effe
       })
     const take = (known: ReadonlyArray<Container>) =>
       Effect.acquireRelease(
-        Effect.suspend(() => {
+        Effect.flatMap(Clock.currentTimeMillis, (since) => {
+          const waiter = { since }
           let taken = Option.none<Container>()
           const free = first(() => {
             taken = Option.fromNullable(known.find(({ url }) => !held.has(url)))
-            if (Option.isSome(taken)) held.add(taken.value.url)
+            if (Option.isNone(taken)) waiting.add(waiter)
+            else {
+              held.add(taken.value.url)
+              if (waiting.delete(waiter)) handOvers++
+            }
             return taken
           })
-          // The interruption may come between the taking and its being noticed.
-          return Effect.onInterrupt(Effect.interruptible(free), () =>
-            Option.match(taken, { onNone: () => Effect.void, onSome: ({ url }) => release(url) })
-          )
+          return Effect.onInterrupt(Effect.interruptible(free), () => {
+            waiting.delete(waiter)
+            // The interruption may come between the taking and its being noticed.
+            return Option.match(taken, { onNone: () => Effect.void, onSome: ({ url }) => release(url) })
+          })
         }),
         ({ url }) => release(url)
       )
@@ -102,8 +113,21 @@ export const make = (containers: ReadonlyArray<StubSession.Script>): Effect.Effe
         return stub.session
       })
 
+    const stats = Effect.map(Clock.currentTimeMillis, (now): Leasing.Stats => {
+      const [oldest] = waiting
+      return {
+        held: held.size,
+        opening: 0,
+        waiting: waiting.size,
+        oldestWait: Option.map(Option.fromNullable(oldest), ({ since }) => Duration.millis(now - since)),
+        probing: 0,
+        probes: 0,
+        handOvers
+      }
+    })
+
     return {
-      layer: layer({ lease }),
+      layer: layer({ lease, stats }),
       urls: Array.from(pool.keys()),
       held: Effect.sync(() => Array.from(held)),
       awaitNoneHeld: until(() => held.size === 0),

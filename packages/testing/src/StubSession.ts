@@ -112,7 +112,7 @@ export const make = (script: Script): Effect.Effect<StubSession, never, Scope.Sc
 
 /**
  * A session of the methods that a test gives. Any other dies with its name; `hasSubmit`, `show` and
- * `prompt`, which are no effects, are Miroir's.
+ * `prompt`, which are no effects, are Miroir's, and `isOver` is false, so that a rollout plays.
  *
  * @since 0.1.0
  * @category constructors
@@ -122,6 +122,7 @@ export const of = (given: Partial<Session.Service> = {}): Session.Service => ({
   opened: freshState,
   episodeId: missing("Session.episodeId"),
   reset: () => missing("Session.reset"),
+  isOver: Effect.succeed(false),
   step: () => missing("Session.step"),
   coworkers: missing("Session.coworkers"),
   coworkerReply: () => missing("Session.coworkerReply"),

@@ -30,6 +30,7 @@ import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
 import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -154,6 +155,7 @@ describe("what a test did not give dies with its name", () => {
     ["Coworker.complete", Effect.flatMap(Coworker.Coworker, ({ complete }) => complete([]))],
     ["Coworker.answerCoworkers", Effect.flatMap(Coworker.Coworker, ({ answerCoworkers }) => answerCoworkers(session))],
     ["Catalog.answering", Effect.flatMap(Catalog.Catalog, ({ answering }) => answering([]))],
+    ["Catalog.dialect", Effect.flatMap(Catalog.Catalog, ({ dialect }) => dialect(url))],
     ["Catalog.tasks", Effect.flatMap(Catalog.Catalog, ({ tasks }) => tasks(url))],
     ["Catalog.tools", Effect.flatMap(Catalog.Catalog, ({ tools }) => tools(url))],
     ["Catalog.health", Effect.flatMap(Catalog.Catalog, ({ health }) => health(url))],
@@ -268,7 +270,7 @@ describe("leasing", () => {
     Effect.gen(function* () {
       const pool = yield* StubLeasing.make([{ reset: [1] }, { url: "http://second.invalid/", reset: [2] }])
       yield* Effect.gen(function* () {
-        const { lease } = yield* Leasing.Leasing
+        const { lease, stats } = yield* Leasing.Leasing
         const elsewhere = "http://elsewhere.invalid"
         const first = yield* Scope.make()
         const session = yield* Scope.extend(lease({ urls: [elsewhere, ...pool.urls], waitBusy: false }), first)
@@ -296,14 +298,26 @@ describe("leasing", () => {
         const hasty = yield* waiter("hasty", "1 second")
         const one = yield* waiter("one", "1 hour")
         const two = yield* waiter("two", "1 hour")
-        yield* TestClock.adjust("2 seconds")
+        const still = { opening: 0, probing: 0, probes: 0 }
+        yield* TestClock.adjust("500 millis")
+        assert.deepStrictEqual(yield* stats, {
+          ...still,
+          held: 2,
+          waiting: 4,
+          handOvers: 0,
+          oldestWait: Option.some(Duration.millis(500))
+        })
+        yield* TestClock.adjust("1500 millis")
         yield* Fiber.interrupt(given)
+        assert.deepInclude(yield* stats, { held: 2, waiting: 2, oldestWait: Option.some(Duration.seconds(2)) })
         assert.strictEqual((yield* Effect.flip(Fiber.join(hasty))).code, "NO_FREE_CONTAINER")
         yield* Scope.close(first, Exit.void)
         yield* Fiber.join(two)
         yield* Fiber.join(one)
         assert.deepStrictEqual(order, ["one", "two"])
         assert.deepStrictEqual(yield* pool.held, ["http://second.invalid"])
+        const after = { ...still, held: 1, waiting: 0, handOvers: 2, oldestWait: Option.none() }
+        assert.deepStrictEqual(yield* stats, after)
         assert.strictEqual((yield* Effect.flip(session.reset("t1"))).code, "CONNECTION_LOST")
         yield* Scope.close(second, Exit.void)
         yield* pool.awaitNoneHeld

@@ -12,8 +12,8 @@ import * as http from "./http.js"
 import { retryAfter } from "./retryAfter.js"
 import { shown } from "./text.js"
 
-/** What a failure is about that no repeat mends. */
-export type Fault = "context" | "key" | "quota" | "address" | "tools" | "request"
+/** What a failure is about that no repeat mends; `root` is an address that lacks the path that APIs mostly have, `/v1`. */
+export type Fault = "context" | "key" | "quota" | "address" | "root" | "tools" | "request"
 
 /** Why there is no usable completion. Nothing of the request is in it. */
 export class CompletionFailed extends Data.TaggedError("CompletionFailed")<{
@@ -59,6 +59,9 @@ const failureOf = (answer: http.Answer, now: number): CompletionFailed => {
   const text = answer.text.trim()
   if (text === "") return repeatable("transport", "the answer is empty")
   if (text.startsWith("{") && !text.endsWith("}")) return repeatable("transport", "the answer was cut")
+  if (text.startsWith("<") || /^text\/html\b/i.test(answer.headers["content-type"] ?? "")) {
+    return failed("malformed", `the answer is a web page, and not an API's: ${shown(text, 100)}`, "address")
+  }
   return /^(data|event|id|retry)?:/.test(text)
     ? failed("malformed", "the endpoint streams, though it was not asked to", "address")
     : failed("malformed", `the answer is no JSON object: ${shown(text, 100)}`)

@@ -80,6 +80,8 @@ export const make = (
     const scrub = http.withoutCredentials(base.href, authorization)
     const maxRetryAfter = settings.maxRetryAfter ?? "60 seconds"
     const url = `${BaseUrl.endpoint(base, "chat", "completions")}${new URL(settings.baseUrl).search}`
+    // Not all of them are at v1: there is /v1beta, and /v4.
+    const namesVersion = /\/v\d[^/]*(\/|$)/.test(new URL(base.href).pathname)
     const temperature = settings.temperature === undefined ? {} : { temperature: settings.temperature }
     const calls = Telemetry.modelCalls[kind]
     const places = Places.make(settings.concurrency ?? Number.POSITIVE_INFINITY)
@@ -91,7 +93,14 @@ export const make = (
         Effect.zip(Clock.currentTimeMillis),
         Effect.flatMap(([answer, now]) => Either.flatMap(judge(answer, scrub, now), read)),
         Effect.mapError((failure) =>
-          withinPatience(new CompletionFailed({ ...failure, detail: scrub(failure.detail) }), maxRetryAfter)
+          withinPatience(
+            new CompletionFailed({
+              ...failure,
+              detail: scrub(failure.detail),
+              ...(failure.fault === "address" && !namesVersion ? { fault: "root" } : {})
+            }),
+            maxRetryAfter
+          )
         ),
         whileCounted(calls.underWay),
         (sent) => places.within(sent, whileCounted(calls.waiting))

@@ -84,7 +84,7 @@ export const play = (
 
     const converse = Effect.gen(function* () {
       let calls = 0
-      let isOver = false
+      let isOver = yield* session.isOver
       while (!isOver && calls < budget) {
         let turn = yield* next
         if (isEmpty(turn)) {

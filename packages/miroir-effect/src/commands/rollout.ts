@@ -4,6 +4,7 @@
  */
 
 import * as Path from "@effect/platform/Path"
+import * as BaseUrl from "@miroir-effect/core/BaseUrl"
 import * as Calibration from "@miroir-effect/core/Calibration"
 import * as CalibrationReport from "@miroir-effect/core/CalibrationReport"
 import * as Catalog from "@miroir-effect/core/Catalog"
@@ -156,6 +157,7 @@ const checked = (options: RunOptions): Effect.Effect<void, WrongUsage> => {
   if (Option.isSome(split) && (Option.isSome(tasks) || Option.isSome(seeds))) {
     return wrong("--split is of the env's own tasks: leave it out where --tasks or --seeds says which.")
   }
+  if (dialect === "miroir" && Option.isSome(seeds)) return wrong(`--seeds is for OpenEnv servers: ${ownTasks}.`)
   if (keep.length > 0 && Option.isNone(calibration)) return wrong("--keep needs --calibration FILE.")
   if (fresh && retryVoid) return wrong("Give --fresh or --retry-void, not both: with --fresh all is done again.")
   if (dryRun && Option.isSome(calibrate)) return wrong("Give --dry-run or --calibrate, not both.")
@@ -164,6 +166,8 @@ const checked = (options: RunOptions): Effect.Effect<void, WrongUsage> => {
   }
   return Effect.void
 }
+
+const ownTasks = "a Miroir env begins its own tasks only, so leave --seeds away"
 
 const openEnvSettings = ({ reward, successAt }: RunOptions) => ({
   ...Option.match(reward, { onNone: () => ({}), onSome: (reward) => ({ reward }) }),
@@ -272,18 +276,24 @@ const chosen = Effect.fnUntraced(function* (
 })
 
 const offered = Effect.fnUntraced(function* (
-  { seeds, split, tasks }: Pick<RunOptions, "seeds" | "split" | "tasks">,
+  { dialect, seeds, split, tasks }: Pick<RunOptions, "dialect" | "seeds" | "split" | "tasks">,
   containers: Leasing.Containers
 ) {
   if (Option.isSome(tasks)) return yield* Tasks.read(tasks.value)
+  const catalog = yield* Catalog.Catalog
+  const answering = Effect.flatMap(Containers.urlsOf(containers), (urls) => catalog.answering(urls))
   if (Option.isSome(seeds)) {
-    return yield* Effect.mapError(
+    const seeded = yield* Effect.mapError(
       Tasks.seeds(seeds.value),
       ({ message }) => new WrongUsage({ message: `--seeds: ${message}`, command: "rollout" })
     )
+    if (dialect === "openenv") return seeded
+    const url = yield* answering
+    if ((yield* catalog.dialect(url)) === "openenv") return seeded
+    const { href } = yield* BaseUrl.parse(url)
+    return yield* new UnknownTasks({ message: `${Text.visible(href)} is no OpenEnv server: ${ownTasks}.` })
   }
-  const catalog = yield* Catalog.Catalog
-  const url = yield* catalog.answering(yield* Containers.urlsOf(containers))
+  const url = yield* answering
   const name = Option.getOrElse(split, () => "train")
   const listed = yield* catalog.tasks(url, name)
   if (listed.length === 0) return yield* new UnknownTasks({ message: `The split ${Text.visible(name)} has no tasks.` })
