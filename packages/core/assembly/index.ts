@@ -56,9 +56,12 @@ let budget: u32 = 0
 /** That for which `scan` stopped, since its strings may be unsound. */
 export let unsound: Found = changetype<Found>(waiting)
 
-/** Has two blocks of `size` bytes made, with their slack. False where there is no memory. */
-export function begin(size: u32): bool {
-  return Memory.makeBlocks(size) && Pairs.begin()
+/**
+ * Has two blocks of `size` bytes made, with their slack. False where there is no memory. The halves of the seed have to be random:
+ * it decides where in its table a task is.
+ */
+export function begin(size: u32, seedLow: u32, seedHigh: u32): bool {
+  return Memory.makeBlocks(size) && Pairs.begin(((<u64>seedHigh) << 32) | seedLow)
 }
 
 /** With less no record can be told, its line end included. */

@@ -63,11 +63,16 @@ export let mayRepeat: bool = false
 let slots: u32 = 0
 let mask: u32 = 4095
 
-/** False where there is no memory. */
-export function begin(): bool {
+/** False where there is no memory. The seed decides where in the table a text is. */
+export function begin(seed: u64): bool {
   const size = (mask + 1) * slotSize
   if (!makeRoom(size)) return false
   slots = take(size)
+  let state = seed
+  for (let at: u32 = 0; at < secretsSize; at += 8) {
+    state += 0x9e3779b97f4a7c15
+    store<u64>(secrets + at, mixed(mixed(state)))
+  }
   return true
 }
 
@@ -92,19 +97,40 @@ export function budget(more: u64): u32 {
   return free > needed ? <u32>((free - needed) / 5) : 0
 }
 
-/** Eight bytes a step; the upper half is taken, since multiplications mix upwards. */
+/** Random numbers that nobody outside knows, or ids could be chosen that all come to one place in the table. */
+const secretsSize: u32 = 256
+const secrets = <u32>memory.data(256, 8)
+
+/**
+ * NH of Black et al., "UMAC: Fast and Secure Message Authentication", 1999, eight bytes a step: whatever two texts of a length
+ * are, few secrets give them the same number. Longer ones than the secrets are mixed in between.
+ */
 export function keyOf(start: u32, length: u32): u32 {
   const end = start + length
-  let key: u64 = length
+  let sum: u64 = length
+  let secret: u32 = 0
   let at = start
-  for (; at + 8 <= end; at += 8) key = mixed(key ^ load<u64>(at))
-  if (at < end) key = mixed(key ^ (load<u64>(at) & (((<u64>1) << ((end - at) * 8)) - 1)))
-  return <u32>(mixed(key) >> 32)
+  for (; at + 8 <= end; at += 8) {
+    sum += product(load<u64>(at), load<u64>(secrets + secret))
+    secret += 8
+    if (secret === secretsSize) {
+      sum = mixed(sum ^ load<u64>(secrets))
+      secret = 0
+    }
+  }
+  if (at < end) {
+    sum += product(load<u64>(at) & (((<u64>1) << ((end - at) * 8)) - 1), load<u64>(secrets + secret))
+  }
+  return <u32>((sum * (load<u64>(secrets + secretsSize - 8) | 1)) >> 32)
+}
+
+function product(word: u64, secret: u64): u64 {
+  return <u64>(<u32>word + <u32>secret) * <u64>(<u32>(word >> 32) + <u32>(secret >> 32))
 }
 
 function mixed(key: u64): u64 {
-  const product = key * 0x9e3779b97f4a7c15
-  return product ^ (product >> 32)
+  const spread = key * 0xd6e8feb86659fd93
+  return spread ^ (spread >> 32)
 }
 
 function slotAt(index: u32): Slot {

@@ -161,7 +161,8 @@ export function behindNested(start: u32): u32 {
     }
     const strings = oddUpTo(quotes) ^ within
     within = <u64>(<i64>strings >> 63)
-    let rest = (brackets & ~strings) | controls
+    // A backslash outside of strings is a fault, which may have hidden a quote; it closes nothing.
+    let rest = ((brackets | backslashes) & ~strings) | controls
     while (rest !== 0) {
       const bit = <u32>ctz(rest)
       rest &= rest - 1

@@ -12,6 +12,7 @@ import * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
 import type { EpisodeRecord } from "./EpisodeRecord.js"
 import { RecordDecoder, TallyDecoder } from "./internal/traceDecoders.js"
@@ -89,7 +90,9 @@ export const make = Effect.gen(function* () {
   const tally = (files: ReadonlyArray<string>): Effect.Effect<Tally, TraceError> =>
     Effect.flatMap(TraceFiles.largest(fs, files), (size) =>
       Effect.acquireUseRelease(
-        Effect.sync(() => scanners.make(Math.min(Math.max(size, leastPiece), pieceSize))),
+        Effect.map(Effect.zip(Random.nextInt, Random.nextInt), (seed) =>
+          scanners.make(Math.min(Math.max(size, leastPiece), pieceSize), seed)
+        ),
         (scanner) =>
           Effect.suspend(() => {
             const decoder = new TallyDecoder(scanner)

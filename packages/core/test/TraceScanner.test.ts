@@ -1,6 +1,6 @@
 /** The scanner that skips what calibration does not need, against the JSON parser. */
 import { isUtf8 } from "node:buffer"
-import { assert, it } from "@effect/vitest"
+import { assert, it, vi } from "@effect/vitest"
 import * as Calibration from "@miroir-effect/core/Calibration"
 import * as EpisodeRecord from "@miroir-effect/core/EpisodeRecord"
 import * as Outcome from "@miroir-effect/core/Outcome"
@@ -14,6 +14,7 @@ import { TraceScanners } from "../src/internal/traceScanner.js"
 
 const size = 1 << 20
 const scanners = new TraceScanners()
+const seed = [1, 2] as const
 
 interface Decoded {
   readonly fault: LineFault | undefined
@@ -24,7 +25,7 @@ interface Decoded {
 /** By way of the scanner; what is in the memory behind the lines must not matter. */
 const decoded = (lines: ReadonlyArray<Buffer>): Decoded => {
   const bytes = Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")]))
-  const scanner = scanners.make(size) ?? assert.fail("no scanner")
+  const scanner = scanners.make(size, seed) ?? assert.fail("no scanner")
   const decoder = new TallyDecoder(scanner)
   const whole = new TraceLines(decoder)
   let fault: LineFault | undefined
@@ -52,7 +53,7 @@ const told = (task: Tally.TaskTally | undefined) => {
 
 /** Whether the scanner takes all of the lines. */
 const takes = (lines: ReadonlyArray<Buffer>, from = scanners): boolean => {
-  const scanner = from.make(size) ?? assert.fail("no scanner")
+  const scanner = from.make(size, seed) ?? assert.fail("no scanner")
   const bytes = Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")]))
   scanner.makeRoom(bytes.length)
   bytes.copy(scanner.blocks[0].bytes)
@@ -476,7 +477,7 @@ it("tallies the same wherever the blocks end", () => {
   for (const size of [16, 200, 1000, 4096, 65_536]) {
     // Without a scanner, as where there is no WebAssembly, all is parsed.
     for (const [count, scanner] of [
-      ...[1, 7, 300, 5000].map((count) => [count, new TraceScanners().make(size)] as const),
+      ...[1, 7, 300, 5000].map((count) => [count, new TraceScanners().make(size, seed)] as const),
       [300, undefined] as const
     ]) {
       const decoder = new TallyDecoder(scanner)
@@ -508,6 +509,38 @@ it("tells two tasks from each other and one spelled in two ways not", () => {
   assert.isUndefined(fault)
   assert.deepStrictEqual(Array.from(tally.tasks.keys()).sort(), ids.slice().sort())
   for (const [id, task] of tally.tasks) assert.deepInclude(task, { graded: 3, taskHashes: [`h-${id}`] })
+})
+
+it("leaves a quote behind a backslash that is in no string to the parser", () => {
+  assert.isFalse(takes([Buffer.from('{"a": [\\"], "task_id": "t", "reward": 1, "metadata": {"task_hash": "h"}}')]))
+})
+
+it("gives what is above 2 GiB of memory, and does not keep it", () => {
+  const scanners = new TraceScanners()
+  // Nothing of the blocks is touched but the line, so that they are addresses only.
+  const scanner = scanners.make(2 ** 30, seed) ?? assert.fail("no scanner")
+  const line = Buffer.from('{"task_id": "t", "reward": 1, "metadata": {"task_hash": "h"}}\n')
+  line.copy(scanner.blocks[0].bytes)
+  assert.strictEqual(scanner.scan(scanner.blocks[0], 0, line.length), line.length)
+  assert.deepInclude(scanner.columns(), { ids: ["t"], hashes: ["h"] })
+  scanners.release(scanner)
+  assert.strictEqual(scanners.make(size, seed)?.size, size)
+})
+
+it("asks for memory that there is not only once, since to be refused takes long", () => {
+  let asked = 0
+  class Memory {
+    constructor() {
+      asked++
+      throw new RangeError("there is no memory")
+    }
+  }
+  vi.stubGlobal("WebAssembly", { Memory, Module: class {} })
+  const scanners = new TraceScanners()
+  const made = [scanners.make(size, seed), scanners.make(size, seed)]
+  vi.unstubAllGlobals()
+  assert.deepStrictEqual(made, [undefined, undefined])
+  assert.strictEqual(asked, 1)
 })
 
 it("keeps both versions of a task, whichever way it is spelled", () => {

@@ -34,9 +34,9 @@ interface Value {
   readonly value: number
 }
 
-/** What packages/core/assembly/index.ts exports; addresses are in bytes. */
+/** What packages/core/assembly/index.ts exports; addresses are in bytes, and negative above 2 GiB: `>>> 0` mends them. */
 interface Exports {
-  readonly begin: (size: number) => number
+  readonly begin: (size: number, seedLow: number, seedHigh: number) => number
   readonly makeRoom: (bytes: number) => void
   readonly scan: (start: number, end: number) => number
   readonly learn: () => void
@@ -93,18 +93,28 @@ const mostKept = 1 << 26
 export class TraceScanners {
   private module: WebAssembly.Module | undefined
   private kept: { readonly memory: WebAssembly.Memory; readonly size: number } | undefined
+  /** How many are in use, and for how many there is memory: to be refused one takes a third of a second. */
+  private inUse = 0
+  private most = Number.POSITIVE_INFINITY
 
-  /** One with blocks of at least `size` bytes; undefined where the platform has no memory for it, or no WebAssembly with SIMD. */
-  make(size: number): TraceScanner | undefined {
-    if (typeof WebAssembly === "undefined") return undefined
+  /**
+   * One with blocks of at least `size` bytes; undefined where the platform has no memory for it, or no WebAssembly with SIMD. The
+   * seed is two random integers of 32 bits, lest ids be chosen that are slow to find.
+   */
+  make(size: number, seed: readonly [number, number]): TraceScanner | undefined {
+    if (typeof WebAssembly === "undefined" || this.inUse >= this.most) return undefined
+    // What is too small goes before another is made: there may not be addresses for both.
+    if (this.kept !== undefined && this.kept.size < size) this.kept = undefined
     try {
       this.module ??= new WebAssembly.Module(Buffer.from(code, "base64"))
-      const { memory, size: given } =
-        this.kept !== undefined && this.kept.size >= size ? this.kept : { memory: memoryFor(size), size }
+      const { memory, size: given } = this.kept ?? { memory: memoryFor(size), size }
       this.kept = undefined
       const { exports } = new WebAssembly.Instance(this.module, { env: { memory } })
-      return exports.begin(given) === 0 ? undefined : new TraceScanner(memory, exports, given)
+      if (exports.begin(given, ...seed) === 0) return undefined
+      this.inUse++
+      return new TraceScanner(memory, exports, given)
     } catch (error) {
+      this.most = this.inUse
       if (error instanceof RangeError || error instanceof WebAssembly.CompileError) return undefined
       throw error
     }
@@ -112,7 +122,8 @@ export class TraceScanners {
 
   /** Nothing may use the scanner any more, nor its blocks. */
   release({ exports, memory, size }: TraceScanner): void {
-    const used = exports.used()
+    this.inUse--
+    const used = exports.used() >>> 0
     if (used > mostKept) return
     // An instance takes all but the blocks to be zero.
     const bytes = new Uint8Array(memory.buffer)
@@ -201,7 +212,7 @@ export class TraceScanner {
     rows.set(new Float64Array(buffer, this.exports.rows.value, given * rowLength), task * rowLength)
     let size = 0
     for (let head = 0; head < heads.length; head += headWords) size += (heads[head + 1] ?? 0) + (heads[head + 2] ?? 0)
-    const bytes = Buffer.from(buffer, this.exports.texts.value, size)
+    const bytes = Buffer.from(buffer, this.exports.texts.value >>> 0, size)
     // Each plain text is a part of one string, which is much faster than to decode them one by one.
     const decoded = bytes.toString("latin1")
     let at = 0
