@@ -58,6 +58,7 @@ export class EpisodeRecord {
     if (reward !== null && typeof reward !== "number" && typeof reward !== "bigint") {
       return Either.left("its reward is neither a number nor null")
     }
+    if (metadata === undefined) return Either.left("it has no metadata")
     if (!Json.isObject(metadata)) return Either.left("its metadata is no object")
     return Either.right(new EpisodeRecord(value, text))
   }

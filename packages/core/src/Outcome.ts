@@ -34,8 +34,10 @@ export interface Outcome {
 export const fromRecord = (record: EpisodeRecord): Either.Either<Outcome, string> => {
   const { task_id: taskId } = record.value
   const { success, task_hash: taskHash } = record.metadata
-  if (typeof taskId !== "string") return Either.left("it has no task_id")
-  if (typeof taskHash !== "string") return Either.left("its metadata has no task_hash")
+  if (taskId === undefined) return Either.left("it has no task_id")
+  if (typeof taskId !== "string") return Either.left("its task_id is no string")
+  if (taskHash === undefined) return Either.left("its metadata has no task_hash")
+  if (typeof taskHash !== "string") return Either.left("its metadata's task_hash is no string")
   return Either.right({
     taskId,
     taskHash,

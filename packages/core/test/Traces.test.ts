@@ -1,5 +1,6 @@
 /** Trace files: saving under concurrency and failure, and reading whatever there is. */
 import { execFileSync } from "node:child_process"
+import { constants, openSync } from "node:fs"
 import { hostname } from "node:os"
 import { gzipSync } from "node:zlib"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -282,6 +283,7 @@ describe("read and tally", () => {
       undefined,
       "line 1: its reward is neither a number nor null"
     ],
+    ["no metadata", '{"task_id": "a", "reward": 1}', [], undefined, "line 1: it has no metadata"],
     [
       "metadata that is no object",
       '{"task_id": "a", "reward": 1, "metadata": []}',
@@ -320,8 +322,9 @@ describe("read and tally", () => {
       const traces = yield* Traces.Traces
       for (const [text, reason] of [
         ['{"reward": 1, "metadata": {"task_hash": "h"}}', "it has no task_id"],
-        ['{"task_id": 5, "reward": 1, "metadata": {"task_hash": "h"}}', "it has no task_id"],
-        ['{"task_id": "t", "reward": 1, "metadata": {}}', "its metadata has no task_hash"]
+        ['{"task_id": 5, "reward": 1, "metadata": {"task_hash": "h"}}', "its task_id is no string"],
+        ['{"task_id": "t", "reward": 1, "metadata": {}}', "its metadata has no task_hash"],
+        ['{"task_id": "t", "reward": 1, "metadata": {"task_hash": null}}', "its metadata's task_hash is no string"]
       ] as const) {
         const file = yield* written("t.jsonl", `\n${text}`)
         assert.strictEqual(Chunk.size(yield* Stream.runCollect(traces.read(file))), 1)
@@ -357,6 +360,35 @@ describe("read and tally", () => {
         records.map(({ task_id }) => task_id)
       )
       for (const [id, task] of tally.tasks) assert.strictEqual(`t-${task.highestReward}`, id)
+    }).pipe(Effect.provide(files))
+  )
+
+  it.scoped("an empty file holds no record, compressed or not", () =>
+    Effect.gen(function* () {
+      for (const name of ["t.jsonl", "t.jsonl.gz"]) {
+        const { seen, tally, warnings } = yield* readBoth(yield* written(name, ""))
+        assert.deepStrictEqual([seen, warnings, tally.tasks.size], [[], [], 0])
+      }
+    }).pipe(Effect.provide(files))
+  )
+
+  it.scoped("who waits for somebody to write to a pipe can be interrupted, and no thread is left waiting", () =>
+    Effect.gen(function* () {
+      const traces = yield* Traces.Traces
+      const fs = yield* FileSystem.FileSystem
+      const folder = yield* temporaryFolder
+      execFileSync("mkfifo", [`${folder}/pipe`])
+      const reading = yield* Effect.fork(Stream.runDrain(traces.read(`${folder}/pipe`)))
+      // What was asked of the threads before is under way when these are answered.
+      const others = Effect.repeatN(fs.stat(folder), 50)
+      yield* others
+      yield* Fiber.interrupt(reading)
+      yield* others
+      // Without waiting, a pipe cannot be opened for writing where nobody reads.
+      const opened = yield* Effect.either(
+        Effect.try(() => openSync(`${folder}/pipe`, constants.O_WRONLY | constants.O_NONBLOCK))
+      )
+      assert.isTrue(Either.isLeft(opened))
     }).pipe(Effect.provide(files))
   )
 

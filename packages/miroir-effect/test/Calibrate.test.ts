@@ -217,6 +217,36 @@ layer(NodeContext.layer, { excludeTestServices: true })("calibrate", (it) => {
     )
   }
 
+  it.scoped("a pipe is read from its beginning, since it can be read only once", () =>
+    Effect.gen(function* () {
+      const folder = yield* folderWith({})
+      execFileSync("mkfifo", [`${folder}/p.jsonl`])
+      const { ended } = yield* start(folder, ["calibrate", "p.jsonl", "--model", "m"])
+      createWriteStream(`${folder}/p.jsonl`).end(learnable)
+      const { code, stdout } = yield* ended
+      assert.strictEqual(code, 0)
+      assert.match(stdout, /1 learnable/)
+    })
+  )
+
+  const inputs: ReadonlyArray<readonly [traces: string, out: string]> = [
+    ["traces/t.jsonl", "traces/t.jsonl"],
+    ["traces/t.jsonl", "link"],
+    ["traces", "traces/t.jsonl"],
+    ["link", "traces/../traces/t.jsonl"]
+  ]
+  it.scoped.each(inputs)("what is read is not written over: %s by --out %s", ([traces, out]) =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const folder = yield* folderWith({ "traces/t.jsonl": learnable })
+      yield* fs.symlink("traces/t.jsonl", `${folder}/link`)
+      const { code, stderr } = yield* run(folder, ["calibrate", traces, "--model", "m", "--out", out])
+      assert.strictEqual(code, 2)
+      assert.match(stderr, /^error: --out: \S+ is one of the files that are read: give another\.\n/)
+      assert.strictEqual(yield* fs.readFileString(`${folder}/traces/t.jsonl`), learnable)
+    })
+  )
+
   it.scoped("a reader of stdout that goes away is no failure", () =>
     Effect.gen(function* () {
       const fs = yield* FileSystem.FileSystem

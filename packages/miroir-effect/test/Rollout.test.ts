@@ -257,6 +257,7 @@ layer(Layer.merge(NodeFileSystem.layer, Miroir.layer()), { excludeTestServices: 
         const folder = yield* temporary
         const { args, policy, urls } = yield* office(1)
         yield* Effect.promise(() => mkdir(`${folder}/c`))
+        yield* Effect.promise(() => writeFile(`${folder}/t.jsonl`, '{"id": "t", "prompt": "Look."}\n'))
         const base = ["--base-url", policy.url]
         const wrong: ReadonlyArray<
           readonly [code: number, said: RegExp, more: ReadonlyArray<string>, variables?: Variables]
@@ -270,6 +271,11 @@ layer(Layer.merge(NodeFileSystem.layer, Miroir.layer()), { excludeTestServices: 
             { MIROIR_POLICY_API_KEY: "k\r" }
           ],
           [1, /^error: http:\S+ is no OpenEnv server: .* leave --seeds away\.\n$/, [...base, "--seeds", "0..9"]],
+          [
+            2,
+            /^error: --calibrate: \.\/t\.jsonl is one of the files that are read/,
+            [...base, "--tasks", "t.jsonl", "--calibrate", "./t.jsonl"]
+          ],
           [2, /^error: MIROIR_LEASE_TIMEOUT: Expected a duration/, base, { MIROIR_LEASE_TIMEOUT: "soon" }],
           [1, /^error: Calibration file c: it is a folder\.$/m, [...base, "--calibrate", "c"]],
           ...["run.json", "failures.ndjson", "x.jsonl.gz"].map(
@@ -286,7 +292,7 @@ layer(Layer.merge(NodeFileSystem.layer, Miroir.layer()), { excludeTestServices: 
           assert.deepInclude(refused, { code, stdout: "" })
           assert.match(refused.stderr, said)
         }
-        assert.deepStrictEqual(yield* Effect.promise(() => readdir(folder)), ["c"])
+        assert.deepStrictEqual(yield* Effect.promise(() => readdir(folder)), ["c", "t.jsonl"])
         assert.isEmpty(yield* policy.requests)
 
         // Where it is known only at the end, what was played is told all the same.

@@ -1,6 +1,6 @@
 /** Finds trace files, opens them, gzip or not, and decodes their lines as a stream. */
 
-import { closeSync, createReadStream, open as openFile } from "node:fs"
+import { closeSync, constants, createReadStream, open as openFile } from "node:fs"
 import { Socket } from "node:net"
 import type { Readable } from "node:stream"
 import { createGunzip } from "node:zlib"
@@ -131,8 +131,10 @@ const decodeFile = <A>(
 
 const open = (fs: FileSystem.FileSystem, file: string): Effect.Effect<Read, TraceError, Scope.Scope> =>
   Effect.gen(function* () {
-    const { type } = yield* fs.stat(file).pipe(Effect.mapError(traceError(file)))
+    const { size, type } = yield* fs.stat(file).pipe(Effect.mapError(traceError(file)))
     if (type === "Directory") return yield* new TraceError({ file, reason: "it is a folder" })
+    // Of a compressed file too: it is how one begins, and Python reads nothing from it.
+    if (type === "File" && Number(size) === 0) return () => Effect.succeed(0)
     const isGzip = file.endsWith(".gz")
     if (type === "File" && !isGzip) {
       const opened = yield* fs.open(file, { flag: "r" }).pipe(Effect.mapError(traceError(file)))
@@ -168,6 +170,10 @@ const openReadable = (file: string, type: FileSystem.File.Type): Effect.Effect<(
         })
         return Effect.sync(() => {
           isWanted = false
+          // The thread that waits for somebody to write would keep the process from ending: so that is us.
+          openFile(file, constants.O_WRONLY | constants.O_NONBLOCK, (error, fd) => {
+            if (error === null) closeSync(fd)
+          })
         })
       })
 

@@ -30,6 +30,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as Containers from "../internal/containers.js"
+import { keepFrom } from "../internal/inputs.js"
 import { lineOf } from "../internal/listing.js"
 import * as Models from "../internal/models.js"
 import { type Ended, following, type OfTask, summaryOf } from "../internal/progress.js"
@@ -205,7 +206,11 @@ const roll = Effect.fnUntraced(function* (
 ) {
   const { calibrate, dryRun, json, traces } = options
   const rollout = yield* Rollout.Rollout
-  if (Option.isSome(calibrate)) yield* calibratable(calibrate.value, traces)
+  if (Option.isSome(calibrate)) {
+    const inputs = [options.tasks, Option.fromNullable(containers.urlFile)].flatMap(Option.toArray)
+    yield* keepFrom(inputs, { command: "rollout", file: calibrate.value, option: "--calibrate" })
+    yield* calibratable(calibrate.value, traces)
+  }
   const tasks = yield* chosen(options, containers, hasCoworker)
   const plan: Rollout.Plan = {
     ...containers,
