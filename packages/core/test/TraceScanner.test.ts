@@ -92,7 +92,7 @@ const parsed = (line: Buffer): Verdict => {
   if (Either.isLeft(record))
     return {
       isJson:
-        record.left.startsWith("it has no reward") ||
+        record.left.startsWith("it has no ") ||
         record.left.startsWith("its ") ||
         record.left === "it is no JSON object"
     }
