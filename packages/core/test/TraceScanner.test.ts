@@ -92,9 +92,7 @@ const parsed = (line: Buffer): Verdict => {
   if (Either.isLeft(record))
     return {
       isJson:
-        record.left.startsWith("it has no ") ||
-        record.left.startsWith("its ") ||
-        record.left === "it is no JSON object"
+        record.left.startsWith("it has no ") || record.left.startsWith("its ") || record.left === "it is no JSON object"
     }
   const outcome = Outcome.fromRecord(record.right)
   if (Either.isLeft(outcome)) return { isJson: true }
