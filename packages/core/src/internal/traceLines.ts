@@ -31,9 +31,12 @@ export interface LineDecoder<A> {
   notFinite: number
 }
 
-/** About how many bytes are taken at a time, and how many where there are not so many. */
+/** About how many bytes are scanned at a time, and how many where there are not so many. */
 export const pieceSize = 1 << 22
 export const leastPiece = 1 << 16
+
+/** About how many bytes are parsed at a time: more would only keep who wants the first record waiting. */
+const parsedSize = 1 << 18
 
 /**
  * Use: put bytes into `room`, say how many by `took`, and while `room` is filled again, have the whole lines of
@@ -56,7 +59,7 @@ export class TraceLines<A> {
   /** `size` is about how many bytes are taken at a time where there is no scanner. */
   constructor(
     private readonly decoder: LineDecoder<A>,
-    size = pieceSize
+    size = parsedSize
   ) {
     this.usual = decoder.scanner?.blocks ?? [memoryOf(size), memoryOf(size)]
     ;[this.whole, this.next] = this.usual
